@@ -3,31 +3,31 @@
 
 pub mod commands;
 mod file;
+mod lambda_env;
 mod providers;
 pub mod sandboxes;
+mod secret_files;
+mod worker_variables;
 
-use crate::agents::agents;
-use crate::aws::{DEAD_LETTERS_ARN, MAILBOXES_URL, TABLE};
 use crate::hosts::ws::SocketTimeouts;
 use ::providers::{PROVIDERS, ProviderKind};
 use anyhow::{Context, bail};
-use app::orchestration::{Orchestration, WorkerVariables};
 use clap::Args;
 pub use commands::Send;
-use contract::policy::{PolicyError, PolicyFile};
 use domain::quota::{Amount, Quotas};
 use edge::auth::{Keys, LOCAL_OPERATOR, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::guard::Guard;
 use edge::plane::Settings;
+pub use lambda_env::write_lambda_env;
 use sandboxes::{SandboxConfig, Sandboxes};
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs;
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+pub use secret_files::{
+    JWT_SECRET, OPERATOR_TOKEN, OPERATORS, SECRET_FILES, WORKER_SECRET, plane_directory, private_file,
+};
+use secret_files::{PLANE_NAME, SIGN_IN_SECRET, load_or_create_secret};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+pub use worker_variables::{HostEnvironment, INHERITED, worker_keys};
 
 /// Start the control plane in this process.
 #[derive(Debug, Clone, Args)]
@@ -84,7 +84,7 @@ pub struct Dev {
     #[arg(long, env = "SUNABA_WEB", value_name = "DIRECTORY")]
     pub web: Option<PathBuf>,
     /// Serve the in-process AWS on a port of 127.0.0.1, for `cargo lambda watch`: 18001 if none is given, 0 for any free
-    /// port. Writes the variables for functions to lambda.env in the data directory
+    /// port. Writes the variables for functions to plane/lambda.env in the data directory
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "18001")]
     pub serve_aws: Option<u16>,
     /// Authentication timeout of sockets; only tests change it
@@ -206,122 +206,6 @@ impl Dev {
         };
         Ok(LocalKeys { keys, operator_token, worker_secret })
     }
-}
-
-/// The keys of a local plane. What it verifies with is in `keys`; the other two are for links, for commands on this
-/// machine, and for functions that use its AWS.
-pub struct LocalKeys {
-    pub keys: Keys,
-    pub operator_token: String,
-    pub worker_secret: String,
-}
-
-/// What local sandboxes inherit from this process.
-#[derive(Clone)]
-pub struct HostEnvironment {
-    /// Command line of the worker: this executable.
-    pub worker: Vec<OsString>,
-    /// Basic variables: `PATH` and the like.
-    pub environment: BTreeMap<String, String>,
-    /// API keys of model providers and code hosts.
-    pub keys: BTreeMap<String, String>,
-    /// Whether `claude` is installed.
-    pub has_claude: bool,
-}
-
-impl std::fmt::Debug for HostEnvironment {
-    /// Omits the values of the keys: debug output ends up in logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let keys: Vec<_> = self.keys.keys().collect();
-        f.debug_struct("HostEnvironment")
-            .field("worker", &self.worker)
-            .field("keys", &keys)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Variables that local sandboxes inherit.
-pub const INHERITED: [&str; 14] = [
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-];
-/// Variables that workers of all providers receive, besides those of agents.
-const WORKER_KEYS: [&str; 5] =
-    ["GITHUB_TOKEN", "GH_TOKEN", "GITHUB_HOST", "GITHUB_REPOSITORIES", "CLAUDE_PATH"];
-const WORKER_KEY_PREFIX: &str = "ANTHROPIC_";
-
-/// Variables that workers of all providers receive: keys of code hosts, and keys and URLs of agents.
-pub fn worker_keys() -> Vec<&'static str> {
-    let of_agents = agents().into_iter().flat_map(|agent| agent.secrets.iter().chain(agent.urls));
-    let names = WORKER_KEYS.iter().chain(of_agents).copied();
-    names.filter(|name| !name.starts_with(WORKER_KEY_PREFIX)).collect()
-}
-
-/// Whether workers receive a variable.
-fn is_worker_key(name: &str) -> bool {
-    name.starts_with(WORKER_KEY_PREFIX) || worker_keys().contains(&name)
-}
-
-impl Dev {
-    pub fn host_environment(&self) -> anyhow::Result<HostEnvironment> {
-        let mut worker = match &self.worker {
-            Some(program) => vec![program.clone().into_os_string()],
-            None => vec![this_executable()?.into_os_string()],
-        };
-        worker.push("worker".into());
-        let variables = std::env::vars_os().filter_map(|(name, value)| {
-            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
-            (!value.is_empty()).then_some((name, value))
-        });
-        let (mut environment, mut keys) = (BTreeMap::new(), BTreeMap::new());
-        for (name, value) in variables {
-            if INHERITED.contains(&name.as_str()) {
-                environment.insert(name, value);
-            } else if is_worker_key(&name) {
-                keys.insert(name, value);
-            }
-        }
-        let directories = environment.get("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>());
-        let on_path =
-            directories.unwrap_or_default().iter().any(|directory| directory.join("claude").is_file());
-        let has_claude = on_path || keys.contains_key("CLAUDE_PATH");
-        Ok(HostEnvironment { worker, environment, keys, has_claude })
-    }
-
-    /// Variables of workers: those of the file, and for every org the keys of this process. If users have tokens, the
-    /// orgs are those of other people, and the keys of this process are not for them.
-    pub fn worker_variables(&self, host: &HostEnvironment) -> anyhow::Result<WorkerVariables> {
-        let from_file = match &self.worker_variables {
-            Some(path) => read_worker_variables(path)?,
-            None => WorkerVariables::default(),
-        };
-        let mut inherited = host.keys.clone();
-        if self.has_users() {
-            inherited.retain(|name, _| !is_secret(name));
-        }
-        let variables = from_file.with_defaults(inherited);
-        match &self.policy {
-            Some(_) if variables.has_policies() => {
-                bail!(
-                    "--policy is set, but the file of worker variables has a policy too; remove one of them"
-                )
-            }
-            Some(path) => Ok(variables.with_policies(read_policy(path)?)),
-            None => Ok(variables),
-        }
-    }
 
     /// Whether people other than the operator can use this plane.
     pub fn has_users(&self) -> bool {
@@ -334,107 +218,24 @@ impl Dev {
     }
 }
 
-/// Whether the value of a worker's variable is a secret.
-fn is_secret(name: &str) -> bool {
-    let of_agents = agents().into_iter().flat_map(|agent| agent.secrets);
-    worker::config::SECRETS.iter().chain(of_agents).any(|secret| *secret == name)
+/// The keys of a local plane. What it verifies with is in `keys`; the other two are for links, for commands on this
+/// machine, and for functions that use its AWS.
+pub struct LocalKeys {
+    pub keys: Keys,
+    pub operator_token: String,
+    pub worker_secret: String,
 }
 
-fn read_worker_variables(path: &Path) -> anyhow::Result<WorkerVariables> {
-    let cannot_read = || format!("cannot read {}", path.display());
-    let mut file = fs::File::open(path).with_context(cannot_read)?;
-    if file.metadata().with_context(cannot_read)?.permissions().mode() & 0o077 != 0 {
-        bail!("{0} contains secrets and can be read by others; run `chmod 600 {0}`", path.display());
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(cannot_read)?;
-    WorkerVariables::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
-}
-
-fn read_policy(path: &Path) -> anyhow::Result<PolicyFile> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let describe =
-        |errors: Vec<PolicyError>| anyhow::anyhow!("{}: {}", path.display(), PolicyError::join(&errors));
-    PolicyFile::parse(&text).map_err(describe)
+/// The variables of this process that are valid UTF-8 and not empty.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        (!value.is_empty()).then_some((name, value))
+    })
 }
 
 pub fn this_executable() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot determine the path of this executable")
-}
-
-/// Writes the variables with which functions use the in-process AWS, as a file for `cargo lambda watch --env-file`. It
-/// contains the access key, so only its owner can read it.
-pub fn write_lambda_env(
-    data: &Path,
-    aws: SocketAddr,
-    access_key: &str,
-    keys: &Keys,
-    orchestration: &Orchestration,
-) -> anyhow::Result<PathBuf> {
-    let mut variables = vec![
-        ("AWS_ENDPOINT_URL", format!("http://{aws}")),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_ACCESS_KEY_ID", access_key.to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", access_key.to_owned()),
-        ("SUNABA_FUNCTION", "every-route".to_owned()),
-        ("SUNABA_STAGE", "local".to_owned()),
-        // Routes that use providers need these too, although none creates a sandbox.
-        ("SUNABA_PLANE", "local".to_owned()),
-        ("SUNABA_CALLBACK_URL", orchestration.callback_url.clone()),
-        ("SUNABA_TABLE", TABLE.to_owned()),
-        ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
-        ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),
-        ("SUNABA_DEAD_LETTERS_ARN", DEAD_LETTERS_ARN.to_owned()),
-        ("SUNABA_SOCKET_JOBS_URL", format!("http://{aws}/socket-jobs")),
-        ("SUNABA_ORCHESTRATION_JOBS_URL", format!("http://{aws}/orchestration-jobs")),
-        ("SUNABA_BUS", "local".to_owned()),
-        ("SUNABA_AGENTS", orchestration.agents.to_string()),
-        ("AGENT", orchestration.default_agent.clone()),
-        ("SUNABA_WORKER_KEY_ID", WORKER_SECRET.to_owned()),
-        ("SUNABA_OPERATORS_ID", OPERATORS.to_owned()),
-    ];
-    let optional = [
-        ("SUNABA_WORKER_PUBLIC_KEY", keys.worker_public_key.map(|key| key.to_string())),
-        ("SUNABA_JWT_SECRET_ID", keys.user_secret.as_ref().map(|_| JWT_SECRET.to_owned())),
-        ("SUNABA_JWKS_URL", keys.jwks_url.clone()),
-        ("SUNABA_JWT_ISSUER", keys.issuer.clone()),
-        ("SUNABA_JWT_AUDIENCE", keys.audience.clone()),
-    ];
-    variables.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let path = plane_directory(data).join(LAMBDA_ENV);
-    let mut file = private_file(&path)?;
-    file.set_len(0)?;
-    for (name, value) in variables {
-        // Quoted, because cargo-lambda does not read a bare value with every character.
-        writeln!(file, "{name}=\"{value}\"")?;
-    }
-    Ok(path)
-}
-
-/// The plane's own files: its keys and its table. Local sandboxes are in a directory beside it, so that none of their
-/// parent directories contains a secret.
-pub fn plane_directory(data: &Path) -> PathBuf {
-    data.join("plane")
-}
-
-/// Names of the plane's secrets: of their files, and in the in-process Secrets Manager.
-pub const WORKER_SECRET: &str = "worker-secret";
-pub const OPERATOR_TOKEN: &str = "operator-token";
-/// In the in-process Secrets Manager only: the hash of the operator's token.
-pub const OPERATORS: &str = "operators";
-pub const JWT_SECRET: &str = "jwt-secret";
-/// Part of the key of the tokens of operators' browsers.
-const SIGN_IN_SECRET: &str = "sign-in-secret";
-const PLANE_NAME: &str = "plane-name";
-const LAMBDA_ENV: &str = "lambda.env";
-/// Files of the plane that only its owner may read. `sunaba.yaml` may contain the API key of a provider.
-pub const SECRET_FILES: [&str; 6] =
-    [OPERATOR_TOKEN, WORKER_SECRET, SIGN_IN_SECRET, PLANE_NAME, LAMBDA_ENV, file::NAME];
-
-/// Opens a file that only its owner can read.
-pub fn private_file(path: &Path) -> anyhow::Result<fs::File> {
-    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    file.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Whether a URL is on this machine.
@@ -452,84 +253,9 @@ fn is_valid_token(token: &str) -> bool {
     plain && token.len() >= MIN_TOKEN_CHARS && !token.starts_with("swt_") && !token.starts_with("sit_")
 }
 
-/// Reads a secret from a private file, and generates it at the first start.
-fn load_or_create_secret(path: &Path) -> anyhow::Result<String> {
-    match fs::read_to_string(path) {
-        Ok(secret) if secret.trim().len() >= 16 => Ok(secret.trim().to_owned()),
-        Ok(_) => bail!("{} is damaged; delete it to generate a new one", path.display()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let secret = app::ids::secret();
-            // Atomic, because a truncated secret would fail the next start.
-            let unfinished = path.with_extension("new");
-            let mut file = private_file(&unfinished)?;
-            file.write_all(secret.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&unfinished, path).with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(secret)
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn workers_receive_every_key_that_they_redact() {
-        // The plane issues the first, and only OmoiOS uses the second.
-        let own = ["SANDBOX_TOKEN", "OMOIOS_API_KEY"];
-        let of_agents = agents().into_iter().flat_map(|agent| agent.secrets).copied();
-        for name in worker::config::SECRETS.into_iter().chain(of_agents) {
-            assert_eq!(is_worker_key(name), !own.contains(&name), "{name}: compare SECRETS with WORKER_KEYS");
-        }
-    }
-
-    fn dev(arguments: &[&str]) -> Dev {
-        #[derive(clap::Parser)]
-        struct Cli {
-            #[command(flatten)]
-            dev: Dev,
-        }
-        let arguments = ["sunaba"].into_iter().chain(arguments.iter().copied());
-        <Cli as clap::Parser>::parse_from(arguments).dev
-    }
-
-    fn host() -> HostEnvironment {
-        let keys =
-            [("ANTHROPIC_API_KEY", "of-the-operator"), ("ANTHROPIC_BASE_URL", "https://model.example")];
-        HostEnvironment {
-            worker: Vec::new(),
-            environment: BTreeMap::new(),
-            keys: keys.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            has_claude: false,
-        }
-    }
-
-    #[test]
-    fn keys_of_the_operator_are_not_for_orgs_of_users() {
-        let alone = dev(&[]).worker_variables(&host()).unwrap();
-        assert_eq!(alone.of_every_org()["ANTHROPIC_API_KEY"], "of-the-operator");
-        for users in [["--jwt-secret", "a-secret"], ["--jwks-url", "https://users.example"]] {
-            let variables = dev(&users).worker_variables(&host()).unwrap();
-            let names: Vec<&String> = variables.of_every_org().keys().collect();
-            assert_eq!(names, ["ANTHROPIC_BASE_URL"], "{users:?}");
-        }
-    }
-
-    #[test]
-    fn file_of_worker_variables_must_be_private() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("variables.json");
-        fs::write(&path, r#"{"ANTHROPIC_API_KEY": "of-the-file"}"#).unwrap();
-        let read = |mode| {
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            dev(&["--worker-variables", path.to_str().unwrap()]).worker_variables(&host())
-        };
-        let error = read(0o640).unwrap_err().to_string();
-        assert!(error.contains("chmod 600"), "{error}");
-        assert_eq!(read(0o600).unwrap().of_every_org()["ANTHROPIC_API_KEY"], "of-the-file");
-    }
 
     #[test]
     fn only_loopback_urls_are_local() {

@@ -79,8 +79,7 @@ fn as_table(Entry { name, effective }: &Entry) -> String {
 /// Every field with its value.
 fn rows(policy: &SandboxPolicy) -> Vec<(&'static str, String)> {
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
-    let limit =
-        |limit: Option<u64>| limit.map_or_else(|| "that of the worker".to_owned(), |limit| limit.to_string());
+    let limit = |limit: Option<u64>, default: String| limit.map_or(default, |limit| limit.to_string());
     let mut rows = Vec::new();
     match &policy.network {
         None => rows.push(("network.access", "that of the worker (NETWORK, else public)".to_owned())),
@@ -101,11 +100,15 @@ fn rows(policy: &SandboxPolicy) -> Vec<(&'static str, String)> {
         rows.push((field, list(paths.iter().map(ToString::to_string).collect())));
     }
     rows.push(("repository.allowSettings", policy.repository.allow_settings.to_string()));
-    rows.push(("limits.processes", limit(policy.limits.processes)));
-    rows.push(("limits.memoryMb", limit(policy.limits.memory_mb)));
-    rows.push(("limits.fileMb", limit(policy.limits.file_mb)));
+    let default = confine::Limits::default();
+    let of_provider = "that of the provider".to_owned();
+    rows.push(("limits.processes", limit(policy.limits.processes, default.processes.to_string())));
+    rows.push(("limits.memoryMb", limit(policy.limits.memory_mb, of_provider)));
+    rows.push(("limits.fileMb", limit(policy.limits.file_mb, (default.file_bytes / MB).to_string())));
     rows
 }
+
+const MB: u64 = 1 << 20;
 
 fn as_json(entries: &[Entry]) -> String {
     let policies: Vec<Value> = entries

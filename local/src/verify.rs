@@ -17,7 +17,7 @@ struct Checkpoint {
     hash: LogHash,
 }
 
-/// Fails if the log was changed.
+/// Fails if the log was changed, and if events have no hash: who can change the log can also remove its hashes.
 pub async fn run(options: &Verify) -> anyhow::Result<ExitCode> {
     let sandbox = SandboxId::parse(&options.sandbox)?;
     let checkpoint = options.checkpoint.as_deref().map(parse_checkpoint).transpose()?;
@@ -42,7 +42,11 @@ pub async fn run(options: &Verify) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     print_line(&summary(&verified));
-    Ok(ExitCode::SUCCESS)
+    let accepted = verified.unhashed_events == 0 || options.allow_unhashed;
+    if !accepted {
+        print_error("Use --allow-unhashed if an earlier version, without hashes, stored these events.");
+    }
+    Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// All parts of the log, up to an event or to its end.
@@ -70,17 +74,28 @@ async fn verify(
 
 fn summary(verified: &LogVerification) -> String {
     let LogVerification { sandbox_id, last_seq, unhashed_events, .. } = verified;
-    let Some(hash) = verified.log_hash else {
-        return format!(
-            "The log of {sandbox_id} has no hash: none of its {last_seq} events can be verified."
-        );
-    };
+    let events = |count: u64| if count == 1 { "1 event".to_owned() } else { format!("{count} events") };
     let unhashed = match unhashed_events {
-        0 => String::new(),
-        count => format!(" The first {count} were stored before logs had hashes and are not verified."),
+        0 => None,
+        count if count == last_seq => Some("No event has a hash; none is verified.".to_owned()),
+        1 => Some("The first event has no hash and is not verified.".to_owned()),
+        count => Some(format!("The first {count} events have no hash and are not verified.")),
     };
-    let events = if *last_seq == 1 { "event" } else { "events" };
-    format!("The log of {sandbox_id} is unchanged: {last_seq} {events}, hash {last_seq}:{hash}.{unhashed}")
+    match (verified.log_hash, unhashed) {
+        (Some(hash), None) => {
+            format!("The log of {sandbox_id} is unchanged: {}, hash {last_seq}:{hash}.", events(*last_seq))
+        }
+        (Some(hash), Some(unhashed)) => {
+            let verified = events(last_seq.saturating_sub(*unhashed_events));
+            format!(
+                "The log of {sandbox_id} ends with {verified} that did not change, hash {last_seq}:{hash}. {unhashed}"
+            )
+        }
+        (None, unhashed) => {
+            let unhashed = unhashed.map(|text| format!(" {text}")).unwrap_or_default();
+            format!("The log of {sandbox_id} has {}.{unhashed}", events(*last_seq))
+        }
+    }
 }
 
 fn parse_checkpoint(text: &str) -> anyhow::Result<Checkpoint> {
@@ -111,12 +126,17 @@ mod tests {
 
     #[test]
     fn summary_states_what_is_not_verified() {
-        let zeros = "0".repeat(64);
-        let all = format!("The log of s-1 is unchanged: 12 events, hash 12:{zeros}.");
-        assert_eq!(summary(&verified(Some(LogHash::EMPTY), 0)), all);
-        let some = format!("{all} The first 3 were stored before logs had hashes and are not verified.");
-        assert_eq!(summary(&verified(Some(LogHash::EMPTY), 3)), some);
-        assert!(summary(&verified(None, 12)).contains("none of its 12 events can be verified"));
+        let hash = format!("hash 12:{}.", "0".repeat(64));
+        let all = summary(&verified(Some(LogHash::EMPTY), 0));
+        assert_eq!(all, format!("The log of s-1 is unchanged: 12 events, {hash}"));
+        let some = summary(&verified(Some(LogHash::EMPTY), 3));
+        let not_verified = "The first 3 events have no hash and are not verified.";
+        assert_eq!(
+            some,
+            format!("The log of s-1 ends with 9 events that did not change, {hash} {not_verified}")
+        );
+        let none = "The log of s-1 has 12 events. No event has a hash; none is verified.";
+        assert_eq!(summary(&verified(None, 12)), none);
     }
 
     #[test]

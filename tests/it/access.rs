@@ -270,7 +270,7 @@ async fn only_an_operators_own_token_creates_sign_in_codes() {
         (Some(browser.trim_start_matches("sit_")), 401),
         (Some(admin.as_str()), 403),
         (Some(worker.as_str()), 403),
-        // Otherwise a stolen one could be renewed for ever.
+        // Otherwise a stolen one could be renewed without end.
         (Some(browser), 403),
     ] {
         let refused = create(token).await;

@@ -126,6 +126,20 @@ async fn no_parent_directory_of_a_sandbox_contains_a_file_of_the_plane() {
     assert!(names("plane").contains(&"sunaba.yaml".to_owned()));
 }
 
+/// Otherwise tokens for other applications of the same issuer, or of any issuer, would be accepted.
+#[tokio::test]
+async fn plane_with_jwks_does_not_start_without_issuer_or_audience() {
+    let data = TempDir::new().unwrap();
+    let (issuer, audience) = (Some("https://users.example"), Some("sunaba"));
+    for (issuer, audience) in [(issuer, None), (None, audience), (None, None)] {
+        let mut options = dev(&data);
+        options.jwks_url = Some("https://users.example/jwks".into());
+        (options.jwt_issuer, options.jwt_audience) = (issuer.map(str::to_owned), audience.map(str::to_owned));
+        let refusal = local::dev::start(&options).await.unwrap_err().to_string();
+        assert!(refusal.contains("SUNABA_JWKS_URL needs SUNABA_JWT_ISSUER"), "{refusal}");
+    }
+}
+
 /// An agent without isolation can read the plane's keys, and members of any org start agents.
 #[tokio::test]
 async fn plane_with_users_does_not_start_with_unconfined_sandboxes_or_agent_commands() {
@@ -144,12 +158,6 @@ async fn plane_with_users_does_not_start_with_unconfined_sandboxes_or_agent_comm
     })
     .await;
     assert!(by_jwks.contains("tokens of users need isolated sandboxes"), "{by_jwks}");
-    let without_audience = refusal(&|dev| {
-        dev.jwks_url = Some("https://users.example/jwks".into());
-        dev.jwt_issuer = Some("https://users.example".into());
-    })
-    .await;
-    assert!(without_audience.contains("SUNABA_JWKS_URL needs SUNABA_JWT_ISSUER"), "{without_audience}");
     let commands = refusal(&|dev| dev.allow_agent_commands = true).await;
     assert!(commands.contains("--allow-agent-commands cannot be used with tokens of users"), "{commands}");
     let mut alone = dev(&data);

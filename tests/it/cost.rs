@@ -358,6 +358,7 @@ impl MeteredPlane {
             path: "/api/v1/sandbox/s-2/ws".into(),
             query: Query::parse(&format!("token={token}")),
             headers: http::HeaderMap::new(),
+            source: None,
         };
         edge::ws::connect(process, opening).await.unwrap();
         (sum(self.aws.meter.take()), inbox)

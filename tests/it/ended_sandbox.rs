@@ -38,7 +38,7 @@ async fn status(plane: &Arc<Plane>, token: &str, route: &Route) -> (u64, Value) 
 }
 
 #[tokio::test]
-async fn worker_token_dies_with_its_sandbox() {
+async fn worker_token_is_revoked_when_its_sandbox_ends() {
     let harness = Harness::open().await;
     let plane = harness.process();
     let worker = harness.register("s-1").await;

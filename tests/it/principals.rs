@@ -1,6 +1,6 @@
 //! Who did what: what a principal may claim, and which principal an event names.
 
-use crate::support::{OPERATOR, TestPlane, now_secs, user, user_with};
+use crate::support::{OPERATOR, TestPlane, batch, now_secs, user, user_with};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -36,6 +36,48 @@ async fn worker_cannot_claim_the_source_of_another_principal() {
     let log = plane.log("s-1").await;
     let sources: Vec<&str> = log[before..].iter().map(|event| event["source"].as_str().unwrap()).collect();
     assert_eq!(sources, ["agent", "worker", "guardian", "user"]);
+}
+
+#[tokio::test]
+async fn record_of_a_sandbox_names_who_registered_it() {
+    let plane = TestPlane::start().await;
+    let (alice, operator) =
+        (json!({"kind": "user", "id": "alice"}), json!({"kind": "operator", "id": "local"}));
+    for (id, token, by) in
+        [("s-1", named("alice", "member"), &alice), ("s-2", OPERATOR.to_owned(), &operator)]
+    {
+        let body = json!({"sandbox_id": id, "org": "acme", "registered_by": {"kind": "user", "id": "bob"}});
+        let registered = plane.post("/api/v1/sandboxes", &token, body).await;
+        assert_eq!((registered.status, &registered.body["sandbox"]["registered_by"]), (201, by));
+        let worker = registered.body["worker_token"].as_str().unwrap().to_owned();
+        plane.post_events(id, &worker, batch(1, 1, 1, 2)).await.ok();
+        let shown = plane.get(&format!("/api/v1/sandboxes/{id}"), OPERATOR).await.ok();
+        assert_eq!(&shown["registered_by"], by, "also after a write of its worker");
+        assert_eq!(shown["last_seq"], 2, "registration is no event");
+        // Neither a worker nor the operator's token can claim a registration in the log.
+        for event_type in ["sandbox.registered", "SANDBOX_REGISTERED", "registered"] {
+            for token in [worker.as_str(), OPERATOR] {
+                let forged = plane.post_events(id, token, json!({"event_type": event_type})).await;
+                assert_eq!(
+                    (forged.status, &forged.body["field"]),
+                    (422, &json!("event_type")),
+                    "{event_type}"
+                );
+            }
+        }
+    }
+    let listed = plane.get("/api/v1/sandboxes", OPERATOR).await.ok();
+    assert_eq!(listed["sandboxes"][0]["registered_by"], operator);
+}
+
+#[tokio::test]
+async fn user_cannot_have_the_name_of_an_operator() {
+    let plane = TestPlane::start().await;
+    for subject in ["operator", "operator:local", "Operator:local"] {
+        let response = plane.get("/api/v1/tasks", &named(subject, "admin")).await;
+        assert_eq!(response.status, 401, "{subject}");
+    }
+    plane.get("/api/v1/tasks", &named("operators", "admin")).await.ok();
 }
 
 fn named(id: &str, role: &str) -> String {

@@ -4,13 +4,14 @@ use domain::Entity;
 use domain::quota::Amount;
 use jsonwebtoken::{EncodingKey, Header};
 pub use kit::socket::Socket;
-use local::config::Dev;
 use local::config::sandboxes::Sandboxes;
+use local::config::{Dev, plane_directory};
 use local::dev::{Running, start};
 use local::hosts::ws::SocketTimeouts;
 use providers::PROVIDERS;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::keys::{self, Key};
 use tempfile::TempDir;
@@ -26,7 +27,7 @@ pub struct TestPlane {
     pub running: Running,
     pub url: String,
     http: reqwest::Client,
-    _data: TempDir,
+    data: TempDir,
 }
 
 /// Settings of a plane that keeps its data in this folder.
@@ -75,7 +76,12 @@ impl TestPlane {
         change(&mut dev);
         let running = start(&dev).await.unwrap();
         let url = format!("http://{}", running.address);
-        Self { running, url, http: reqwest::Client::new(), _data: data }
+        Self { running, url, http: reqwest::Client::new(), data }
+    }
+
+    /// Where this plane keeps its keys and its table.
+    pub fn directory(&self) -> PathBuf {
+        plane_directory(self.data.path())
     }
 
     pub async fn call(

@@ -197,6 +197,31 @@ fn long_poll_finishes_before_the_function_timeout() {
     assert!(timeout_secs < 30, "API Gateway stops it after 30 s");
 }
 
+/// The plane authenticates in its functions, not in an authorizer, so the logs of the functions name the principal.
+#[test]
+fn access_logs_have_the_source_ip_and_no_query() {
+    let template = template();
+    let resources = &template["Resources"];
+    let socket = ("SocketStage", "connection_id", "$context.connectionId");
+    for (stage, name, value) in [("HttpApi", "path", "$context.path"), socket] {
+        let settings = &resources[stage]["Properties"]["AccessLogSettings"];
+        let format = settings["Format"].as_str().unwrap();
+        let line: Value =
+            serde_json::from_str(format).unwrap_or_else(|why| panic!("{stage}: {why}: {format}"));
+        let expected = [
+            ("ip", "$context.identity.sourceIp"),
+            ("request_id", "$context.requestId"),
+            ("status", "$context.status"),
+            (name, value),
+        ];
+        for (field, variable) in expected {
+            assert_eq!(line[field], variable, "{stage}");
+        }
+        let secret = ["query", "header", "authorizer"].iter().find(|word| format.contains(*word));
+        assert_eq!(secret, None, "{stage}: tokens are in queries and headers");
+    }
+}
+
 #[test]
 fn cors_allows_every_method_in_use() {
     let template = template();

@@ -159,20 +159,25 @@ async fn changed_large_data_is_found() {
     assert_eq!(changed_event(&plane).await, None);
 }
 
+/// As a version without hashes stored it, or a writer who wants to hide a change. The new version number makes the plane
+/// read the sandbox again.
+async fn remove_hashes(plane: &TestPlane) {
+    for mut item in items(plane, "LOG#").await {
+        item.as_object_mut().unwrap().remove("log_hash").unwrap();
+        put(plane, &item).await;
+    }
+    let mut sandbox = items(plane, "STATE").await.remove(0);
+    sandbox.as_object_mut().unwrap().remove("log_hash").unwrap();
+    sandbox["version"] = json!({"N": "99"});
+    put(plane, &sandbox).await;
+}
+
 #[tokio::test]
 async fn events_stored_without_a_hash_are_counted_but_not_verified() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
-    // As a version without hashes stored it. The new version number makes the plane read the sandbox again.
-    for prefix in ["LOG#", "STATE"] {
-        let mut item = items(&plane, prefix).await.remove(0);
-        item.as_object_mut().unwrap().remove("log_hash").unwrap();
-        if prefix == "STATE" {
-            item["version"] = json!({"N": "99"});
-        }
-        put(&plane, &item).await;
-    }
+    remove_hashes(&plane).await;
     let verified = verify_all(&plane).await;
     assert_eq!((&verified["unhashed_events"], &verified["log_hash"]), (&json!(3), &Value::Null));
     plane.post_events("s-1", &worker, batch(1, 2, 4, 2)).await.ok();
@@ -237,4 +242,28 @@ async fn command_reports_a_rewritten_log_by_its_checkpoint() {
     let changed = sunaba(&plane, &[]).await;
     assert_eq!(changed.status.code(), Some(1));
     assert_eq!(text(&changed), "The log of s-1 was changed: Event 4 is missing in the log.\n");
+}
+
+#[tokio::test]
+async fn command_fails_if_events_have_no_hash() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    remove_hashes(&plane).await;
+    let none = sunaba(&plane, &[]).await;
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    assert_eq!(text(&none), "The log of s-1 has 3 events. No event has a hash; none is verified.\n");
+    assert!(String::from_utf8_lossy(&none.stderr).contains("--allow-unhashed"), "{none:?}");
+
+    plane.post_events("s-1", &worker, batch(1, 2, 4, 2)).await.ok();
+    let first = sunaba(&plane, &[]).await;
+    assert_eq!(first.status.code(), Some(1), "{first:?}");
+    assert!(text(&first).ends_with("The first 3 events have no hash and are not verified.\n"), "{first:?}");
+    let accepted = sunaba(&plane, &["--allow-unhashed"]).await;
+    assert!(accepted.status.success(), "{accepted:?}");
+    // It accepts missing hashes, not changes.
+    let last = items(&plane, "LOG#").await.pop().unwrap();
+    delete(&plane, &last).await;
+    let changed = sunaba(&plane, &["--allow-unhashed"]).await;
+    assert_eq!(changed.status.code(), Some(1), "{changed:?}");
 }

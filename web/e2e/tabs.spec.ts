@@ -1,4 +1,4 @@
-import { command, preview, started, text, turnCompleted, written } from './support/events'
+import { command, isolation, preview, started, text, turnCompleted, written } from './support/events'
 import { RunPage } from './support/run-page'
 import { expect, test } from './support/test'
 
@@ -93,4 +93,15 @@ test('details show total cost, tokens and counts', async ({ page, api }) => {
   await expect(details).toContainText('2,400')
   await expect(details).toContainText('680')
   await expect(details).toContainText(worker.id)
+})
+
+test('details and header show how the agent is isolated', async ({ page, api }) => {
+  const worker = await api.register('Isolation')
+  await worker.emit(isolation('none', ['The agent can read all files of this user.']), started())
+  const run = new RunPage(page)
+  await run.open(worker.id, '?tab=details')
+  await expect(page.getByText('Not isolated', { exact: true })).toBeVisible()
+  const details = page.getByRole('tabpanel')
+  await expect(details).toContainText('The agent can read all files of this user.')
+  await expect(details).toContainText('Registered by')
 })

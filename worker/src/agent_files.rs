@@ -1,7 +1,7 @@
 //! Opens files in directories that the agent can change, for the worker, which may access more than the agent.
 //!
-//! **Invariant:** a link that the agent puts into a path never leads the worker out of the directory, not even if it does so
-//! between a check of the path and its use.
+//! **Invariant:** on Linux, a link that the agent puts into a path never leads the worker out of the directory, not even if it
+//! does so between a check of the path and its use.
 
 use std::fs::File;
 use std::io;
@@ -95,7 +95,7 @@ fn regular(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Other systems do not isolate the agent.
+/// Other systems have no such call: here the worker follows links of the agent, which `confine::Gap::Links` reports.
 #[cfg(not(target_os = "linux"))]
 pub fn open(root: &Path, relative: &Path) -> io::Result<File> {
     File::open(root.join(relative))

@@ -6,7 +6,7 @@
 
 use crate::config::{HIDDEN_FROM_AGENT, SECRETS};
 use anyhow::Context;
-use confine::{Launcher, Policy, Setting, Tier};
+use confine::{Gap, Launcher, Policy, Setting, Tier};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -125,7 +125,7 @@ impl Confinement {
         let of_policy = self.has_policy && launcher.tier() == Tier::None;
         let of_policy =
             of_policy.then(|| "Directories and limits of the project's policy are not enforced.".to_owned());
-        launcher.not_covered().into_iter().chain(of_policy).collect()
+        launcher.gaps().iter().map(Gap::to_string).chain(of_policy).collect()
     }
 
     /// For `check`.

@@ -52,7 +52,7 @@ pub struct Network {
     /// The worthless keys, by the variables in which the agent has them. They are redacted like the real ones: until the
     /// sandbox ends, other processes of this machine could use them.
     pub keys: Vec<(String, Secret)>,
-    /// Counts the tokens of all services, and stops their endpoints.
+    /// Counts the tokens of all services, and can stop their endpoints: for budgets, which do not exist yet.
     pub meter: Meter,
     /// URL of the repository of the task, for the agent.
     pub repository: Option<String>,

@@ -51,26 +51,10 @@ pub async fn run(
     let confined = config.confinement.launcher(tier, program.clone()).context("cannot isolate the agent")?;
     // One client, so that all tasks share its connections.
     let api = SandboxApi::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);
-    let sockets = match tier {
-        Tier::Namespaces => Some(SocketDirectory::create(&config.state_dir)?),
-        Tier::SandboxExec | Tier::Landlock | Tier::None => None,
-    };
-    let place = sockets.as_ref().map_or(Place::Loopback, |sockets| Place::Namespace(sockets.path()));
-    let network = Network::open(&config, place).await?;
-    let variables = network.variables.clone();
-    let mut confined = confined.with_variables(network.proxy_variables.clone());
     let mut tasks = Tasks::default();
-    let mut loopback = Loopback::Machine;
-    if let Some(sockets) = sockets {
-        let bridge = network.bridge(sockets.path());
-        let namespace = Namespace::start(&confined, &bridge, sockets).await;
-        let namespace = namespace.context("cannot isolate the agent's network")?;
-        confined = confined.with_network(namespace.network().clone());
-        loopback = Loopback::of_namespace(namespace.network(), &bridge, &config.plane);
-        tasks.spawn("connecting the agent's network", namespace.watch());
-    }
+    let (network, confined, loopback) = start_network(&config, confined, &mut tasks).await?;
+    let variables = network.variables.clone();
     let outbox = open_outbox(&config, &network, &api)?;
-    let confined = confined.with_ports(loopback_ports(variables.iter().chain(&network.proxy_variables)));
     let not_covered = config.confinement.not_covered(&confined);
     outbox.emit(Event::worker(WorkerIsolation { tier: tier.to_string(), not_covered }));
     let state_file = StateFile::in_dir(&config.state_dir);
@@ -141,6 +125,33 @@ pub async fn run(
         saver,
     });
     Ok(supervisor.run(Inputs { inbox, link_state, stop, tasks }).await)
+}
+
+/// Opens the network of the agent, and gives it to the programs of the launcher. In the tier `namespaces`, a task keeps
+/// the bridge.
+async fn start_network(
+    config: &Config,
+    confined: confine::Launcher,
+    tasks: &mut Tasks,
+) -> anyhow::Result<(Network, confine::Launcher, Loopback)> {
+    let sockets = match confined.tier() {
+        Tier::Namespaces => Some(SocketDirectory::create(&config.state_dir)?),
+        Tier::SandboxExec | Tier::Landlock | Tier::None => None,
+    };
+    let place = sockets.as_ref().map_or(Place::Loopback, |sockets| Place::Namespace(sockets.path()));
+    let network = Network::open(config, place).await?;
+    let mut confined = confined.with_variables(network.proxy_variables.clone());
+    let mut loopback = Loopback::Machine;
+    if let Some(sockets) = sockets {
+        let bridge = network.bridge(sockets.path());
+        let namespace = Namespace::start(&confined, &bridge, sockets).await;
+        let namespace = namespace.context("cannot isolate the agent's network")?;
+        confined = confined.with_network(namespace.network().clone());
+        loopback = Loopback::of_namespace(namespace.network(), &bridge, &config.plane);
+        tasks.spawn("connecting the agent's network", namespace.watch());
+    }
+    let ports = loopback_ports(network.variables.iter().chain(&network.proxy_variables));
+    Ok((network, confined.with_ports(ports), loopback))
 }
 
 /// Prepares the workspace and the resumed session. On failure, returns the phase and the error.

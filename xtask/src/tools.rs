@@ -80,6 +80,8 @@ impl Environment {
                 "--quiet",
                 "--disable-pip-version-check",
                 "--require-hashes",
+                // The list is complete. Resolving dependencies could select a newer version, which has no hash in it.
+                "--no-deps",
                 "--requirement",
             ]);
             pip.arg(&list);

@@ -140,6 +140,10 @@ pub struct Verify {
     /// Hash of the log at an event, from an event on the bus: the log must still have it
     #[arg(long, value_name = "SEQ:HASH")]
     pub checkpoint: Option<String>,
+    /// Accept that the first events have no hash, because an earlier version stored them. Otherwise the command
+    /// fails: removing the hashes must not hide a change
+    #[arg(long)]
+    pub allow_unhashed: bool,
     #[command(flatten)]
     pub address: Address,
 }

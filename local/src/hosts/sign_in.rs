@@ -75,7 +75,7 @@ async fn create(plane: &Plane, codes: Option<&SignInCodes>, head: &Parts) -> Out
     let identity = plane.authenticator.authenticate(bearer(&head.headers)).await;
     let identity = identity.map_err(AuthError::into_app)?;
     let operator = match identity.principal {
-        // A browser's token expires. If it could create codes, one that was stolen could be renewed for ever.
+        // A browser's token expires. If it could create codes, one that was stolen could be renewed without end.
         Principal::Operator { name } if identity.expires_at.is_none() => name,
         _ => {
             return Err(

@@ -6,14 +6,16 @@ use app::ids::RandomIds;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use contract::jobs::Job;
+use contract::query::Query;
 use domain::{ConnectionId, Entity, OrgId, SandboxId};
 use edge::auth::{Authenticator, Keys, Operators};
 use edge::http::SourceIp;
 use edge::logging::{self, Format};
 use edge::registry::{self, Trigger};
 use edge::stream::Image;
+use edge::ws::Opening;
 use edge::{Plane, Settings};
-use http::{Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -90,6 +92,41 @@ async fn request_log_names_the_caller_and_its_address_and_no_token() {
     assert_eq!(changed["source.ip"], "192.0.2.7");
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(!text.contains("token"), "{text}");
+}
+
+#[tokio::test]
+async fn socket_log_names_the_caller_and_its_address_and_no_token() {
+    const TOKEN: &str = "the token of the night shift";
+    let keys = Keys { operators: Operators::one("night-shift", TOKEN), ..Keys::none() };
+    let harness = Harness::open_with(keys).await;
+    let (log, _guard) = Log::capture_from("info");
+    let opening = |id: &str, query: &str| Opening {
+        connection: ConnectionId::parse(id).unwrap(),
+        path: "/api/v1/ws/events".to_owned(),
+        query: Query::parse(query),
+        headers: HeaderMap::new(),
+        source: Some(SourceIp("192.0.2.7".parse().unwrap())),
+    };
+    let query = format!("token={}", TOKEN.replace(' ', "%20"));
+    edge::ws::connect(&harness.plane, opening("c-1", &query)).await.unwrap();
+    edge::ws::connect(&harness.plane, opening("c-2", "")).await.unwrap();
+    edge::ws::connect(&harness.plane, opening("c-3", "token=wrong")).await.unwrap_err();
+    let second = ConnectionId::parse("c-2").unwrap();
+    let frame = json!({"type": "auth", "token": TOKEN}).to_string();
+    edge::ws::frame(&harness.plane, &second, &frame).await.unwrap();
+    for line in
+        ["Socket c-1 was opened", "Socket c-2 was opened", "Socket /api/v1/ws/events was refused: 401"]
+    {
+        assert_eq!(log.line(line)["source.ip"], "192.0.2.7", "{line}");
+    }
+    for id in ["c-1", "c-2"] {
+        let line = log.line(&format!("Socket {id} was authenticated"));
+        let caller = (&line["principal.kind"], &line["principal.id"]);
+        assert_eq!(caller, (&json!("operator"), &json!("night-shift")), "{line}");
+        assert_eq!(line["span"]["connection.id"], id);
+    }
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(!text.contains("token") && !text.contains("wrong"), "{text}");
 }
 
 struct Harness {

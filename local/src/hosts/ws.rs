@@ -9,6 +9,7 @@ use contract::query::Query;
 use contract::socket;
 use domain::ConnectionId;
 use edge::Plane;
+use edge::http::SourceIp;
 use edge::ws::{Opening, connect, disconnect, frame};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
@@ -56,6 +57,7 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
         path: head.uri.path().to_owned(),
         query: Query::parse(head.uri.query().unwrap_or_default()),
         headers: head.headers,
+        source: head.extensions.get::<SourceIp>().copied(),
     };
     match connect(&sockets.plane, opening).await {
         Err(refusal) => {

@@ -21,7 +21,7 @@ pub(crate) async fn visible_sandbox(
     }
 }
 
-/// A task, if `principal` may see it. Otherwise the answer is the same as for a missing task. Workers see none.
+/// A task, if `principal` may see it. Otherwise the response is the same as for a missing task. Workers see none.
 pub(crate) async fn visible_task(store: &Store, principal: &Principal, id: &TaskId) -> Result<Task, Error> {
     match store.task(id).await? {
         Some(task) if can_see_org(principal, &task.org) == Visibility::Visible => Ok(task),
@@ -29,7 +29,7 @@ pub(crate) async fn visible_task(store: &Store, principal: &Principal, id: &Task
     }
 }
 
-/// The end of the log of a task or ticket, if `principal` may see it. Otherwise the answer is the same as for a missing
+/// The end of the log of a task or ticket, if `principal` may see it. Otherwise the response is the same as for a missing
 /// one. Workers see none.
 pub(crate) async fn visible_log(
     store: &Store,

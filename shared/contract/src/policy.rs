@@ -3,6 +3,7 @@
 //! The plane computes the policy of a task and passes it to the worker as JSON, in the variable `POLICY`. The worker enforces
 //! it. Unlike other shapes of this crate, an unknown field is an error: a misspelled restriction must not be ignored.
 
+mod address;
 mod defaults;
 mod fields;
 mod file;
@@ -13,7 +14,7 @@ mod restrict;
 
 pub use file::{EffectivePolicy, PolicyFile, Source};
 pub use host::{Host, InvalidHost, SETS};
-pub use path::{Directory, InvalidPath, PolicyPath, Root};
+pub use path::{ForbiddenDirectory, InvalidPath, PolicyPath, Root};
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

@@ -3,6 +3,7 @@
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
 use crate::query::{Parameter, Query};
+use domain::message::Sender;
 use domain::sandbox::{Ended, Status};
 use domain::{Invalid, LogHash, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
 use schemars::JsonSchema;
@@ -77,6 +78,9 @@ pub struct SandboxOut {
     /// The session that its agent continues, if it was registered to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<SessionId>,
+    /// Who registered it; not of a sandbox that the plane created for a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered_by: Option<Sender>,
     pub status: Status,
     pub created_at: Timestamp,
     /// When the worker last sent anything.
@@ -113,6 +117,7 @@ impl From<&Sandbox> for SandboxOut {
             org: sandbox.org.clone(),
             name: sandbox.name.clone(),
             resumes: sandbox.resumes.clone(),
+            registered_by: sandbox.registered_by.clone(),
             status: sandbox.status(),
             created_at: sandbox.created_at,
             last_event_at: sandbox.activity.last_event_at,

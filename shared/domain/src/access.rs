@@ -51,6 +51,16 @@ fn unnamed() -> String {
 /// The name of the operator if the plane has one token without a name.
 pub const UNNAMED_OPERATOR: &str = "operator";
 
+/// Before the name of an operator in tickets, where the id of a user has no prefix.
+pub const OPERATOR_PREFIX: &str = "operator:";
+
+/// Whether this could be taken for an operator in a ticket, so that it must not be the id of a user.
+pub fn looks_like_operator(id: &str) -> bool {
+    let start = id.as_bytes().get(..OPERATOR_PREFIX.len());
+    id.eq_ignore_ascii_case(UNNAMED_OPERATOR)
+        || start.is_some_and(|start| start.eq_ignore_ascii_case(OPERATOR_PREFIX.as_bytes()))
+}
+
 /// A user's role in their org. A greater role includes the smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

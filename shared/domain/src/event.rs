@@ -170,13 +170,12 @@ const NORMALIZED_MESSAGE_PREFIX: &str = "MESSAGE_";
 const OF_TASKS_AND_TICKETS: [&str; 2] = ["TASK_", "TICKET_"];
 
 /// Normalized names of the lifecycle events that workers may send.
-const LIFECYCLE_OF_A_RUN: [&str; 8] = [
+const LIFECYCLE_OF_A_RUN: [&str; 7] = [
     "AGENT_COMPLETED",
     "AGENT_FAILED",
     "AGENT_STARTED",
     "CANCELLED",
     "CONTINUOUS_COMPLETED",
-    "REGISTERED",
     "STARTED",
     "STOPPED",
 ];
@@ -221,8 +220,14 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 35] = [
 ];
 
 /// Normalized names of the other events that only the plane emits. They are logged and not published to EventBridge.
-const LOG_ONLY: [&str; 5] =
-    ["RETRYING", "TOKEN_ROTATED", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
+const LOG_ONLY: [&str; 6] = [
+    "REGISTERED",
+    "RETRYING",
+    "TOKEN_ROTATED",
+    "TASK_UPDATED",
+    "TASK_DEPENDENCIES_CHANGED",
+    "TICKET_UPDATED",
+];
 
 /// The normalized spelling of a name: `AGENT_TOOL_USE` for `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and
 /// `agent.tool_use`.
@@ -316,6 +321,7 @@ mod tests {
     /// Every event that the plane emits about sandboxes, tasks and tickets, and whether it is a lifecycle event.
     fn emitted_by_the_plane() -> Vec<(&'static str, bool)> {
         let log_only = [
+            "sandbox.registered",
             "sandbox.retrying",
             "sandbox.token_rotated",
             "task.updated",
@@ -323,8 +329,11 @@ mod tests {
             "ticket.updated",
         ];
         let emitted = catalogue::EMITTED_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
-        // The plane does not emit `ticket.updated` yet, but the name is reserved.
-        emitted.chain(&["ticket.updated"]).map(|name| (*name, !log_only.contains(name))).collect()
+        // The plane does not emit these, but their names are reserved: the record of a sandbox names who registered it.
+        emitted
+            .chain(&["ticket.updated", "sandbox.registered"])
+            .map(|name| (*name, !log_only.contains(name)))
+            .collect()
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! and needs a grant for more; grants never exceed the quota. So what all of them admit in a minute is at most the quota
 //! and one such share for each process.
 
-use crate::{Invalid, Timestamp};
+use crate::access::Principal;
+use crate::{Invalid, OrgId, Sandbox, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -111,6 +112,63 @@ impl Default for Quotas {
     }
 }
 
+/// Whose quota a request uses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum QuotaOwner {
+    /// Everything that a worker sends but its events.
+    Sandbox(SandboxId),
+    Org(OrgId),
+    User(OrgId, String),
+    Operator(String),
+}
+
+impl QuotaOwner {
+    /// The quotas that a request of this principal uses, besides that of the org of a worker.
+    pub fn of(principal: &Principal) -> Vec<Self> {
+        match principal {
+            Principal::Worker { sandbox, .. } => vec![Self::Sandbox(sandbox.clone())],
+            Principal::User { org, id, .. } => {
+                vec![Self::User(org.clone(), id.clone()), Self::Org(org.clone())]
+            }
+            Principal::Operator { name } => vec![Self::Operator(name.clone())],
+            Principal::Anonymous => Vec::new(),
+        }
+    }
+
+    /// The org of a worker's sandbox. A worker's token does not name it, so the use case that reads the sandbox charges it.
+    pub fn org_of_worker(principal: &Principal, sandbox: &Sandbox) -> Option<Self> {
+        matches!(principal, Principal::Worker { .. }).then(|| Self::Org(sandbox.org.clone()))
+    }
+
+    pub fn quota(&self, quotas: &Quotas) -> Amount {
+        match self {
+            Self::Sandbox(_) => quotas.sandbox,
+            Self::Org(_) => quotas.org,
+            Self::User(..) => quotas.user,
+            Self::Operator(_) => quotas.operator,
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Sandbox(_) => "sandbox",
+            Self::Org(_) => "org",
+            Self::User(..) => "user",
+            Self::Operator(_) => "operator",
+        }
+    }
+
+    /// Unique within its kind: an org has no `#` in its id.
+    pub fn id(&self) -> String {
+        match self {
+            Self::Sandbox(sandbox) => sandbox.to_string(),
+            Self::Org(org) => org.to_string(),
+            Self::User(org, id) => format!("{org}#{id}"),
+            Self::Operator(name) => name.clone(),
+        }
+    }
+}
+
 /// A process admits a thousandth of a shared quota without a grant, because an AWS account runs a thousand functions at once
 /// unless it has asked for more. So all of them together stay below twice the quota. A grant is not larger than needed or
 /// than that: what one process does not use is missing for the others.
@@ -152,7 +210,7 @@ impl Window {
     }
 
     /// Records the answer to [`Charge::NeedsGrant`] of `now`. It says nothing about a later minute.
-    pub fn answered(&mut self, grant: Option<Amount>, now: Timestamp) {
+    pub fn record_grant(&mut self, grant: Option<Amount>, now: Timestamp) {
         if self.minute != minute(now) {
             return;
         }
@@ -258,7 +316,7 @@ mod tests {
         };
         assert_eq!(grant, Amount::new(1, 1));
         assert!(matches!(window.charge(Amount::new(1, 1), quota, true, at(120)), Charge::NeedsGrant(_)));
-        window.answered(Some(grant), at(60));
+        window.record_grant(Some(grant), at(60));
         assert!(matches!(window.charge(Amount::new(1, 1), quota, true, at(121)), Charge::NeedsGrant(_)));
     }
 
@@ -285,7 +343,7 @@ mod tests {
                             if fits {
                                 granted = granted.plus(amount);
                             }
-                            processes[process].answered(fits.then_some(amount), at(60));
+                            processes[process].record_grant(fits.then_some(amount), at(60));
                         }
                     }
                 }

@@ -1,6 +1,7 @@
 //! WebSockets. Responses to frames go through the management API, like all pushes: API Gateway has no other way.
 
 use crate::auth::{AuthError, Identity, bearer};
+use crate::http::SourceIp;
 use crate::http::events::EVENT_TYPES;
 use crate::plane::Plane;
 use crate::problem;
@@ -12,6 +13,7 @@ use contract::query::{Parameter, Query, percent_decode};
 use contract::socket::{self, ClientFrame, Subscribe};
 use domain::access::{Scope, permit};
 use domain::filter::FilterChange;
+use domain::message::Sender;
 use domain::{ConnectionId, Invalid, SandboxId};
 use http::{HeaderMap, Response};
 use store::connections::Connection;
@@ -25,6 +27,7 @@ pub struct Opening {
     pub path: String,
     pub query: Query,
     pub headers: HeaderMap,
+    pub source: Option<SourceIp>,
 }
 
 /// The parameters of a request to open a socket.
@@ -75,15 +78,36 @@ async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<(), 
     if !is_socket_path(&opening.path) {
         return Err(crate::http::ROUTE_NOT_FOUND.response(request_id));
     }
-    let path = opening.path.clone();
-    open(plane, opening).await.map_err(|error| {
-        let status = problem::code_of(&error).status();
-        tracing::info!(status, "Socket {path} was refused: {status}");
-        problem::response(&error, request_id)
-    })
+    let (id, path) = (opening.connection.clone(), opening.path.clone());
+    let ip = opening.source.map(|SourceIp(ip)| tracing::field::display(ip));
+    match open(plane, opening).await {
+        Ok(caller) => {
+            tracing::info!(source.ip = ip, "Socket {id} was opened at {path}");
+            if let Some(caller) = caller {
+                log_authenticated(&id, &caller);
+            }
+            Ok(())
+        }
+        Err(error) => {
+            let status = problem::code_of(&error).status();
+            tracing::info!(status, source.ip = ip, "Socket {path} was refused: {status}");
+            Err(problem::response(&error, request_id))
+        }
+    }
 }
 
-async fn open(plane: &Plane, opening: Opening) -> Result<(), Error> {
+/// The access log of sockets: who receives what the plane sends to a socket.
+fn log_authenticated(id: &ConnectionId, caller: &Sender) {
+    let Sender { kind, id: caller_id } = caller;
+    tracing::info!(
+        principal.kind = kind,
+        principal.id = caller_id.as_deref(),
+        "Socket {id} was authenticated"
+    );
+}
+
+/// Returns the caller, if the request has a token.
+async fn open(plane: &Plane, opening: Opening) -> Result<Option<Sender>, Error> {
     let token = opening.query.get(&TOKEN).filter(|token| !token.is_empty());
     let token = token.or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
@@ -91,6 +115,7 @@ async fn open(plane: &Plane, opening: Opening) -> Result<(), Error> {
         Err(AuthError::Missing) => None,
         Err(error) => return Err(error.into_app()),
     };
+    let caller = principal.as_ref().map(|identity| Sender::of(&identity.principal));
     let query = opening.query.accepting(PARAMETERS)?;
     let command = sockets::open::Command {
         connection: opening.connection,
@@ -114,7 +139,7 @@ async fn open(plane: &Plane, opening: Opening) -> Result<(), Error> {
         clock: plane.clock.as_ref(),
         auth_timeout: plane.settings.auth_timeout,
     };
-    sockets::open::run(deps, command).await
+    sockets::open::run(deps, command).await.map(|_| caller)
 }
 
 /// Handles a frame from a client. Errors are sent to the client; only a failed authentication closes the socket.
@@ -181,6 +206,7 @@ async fn respond(
         ClientFrame::Auth { token, subscribe } => {
             let identity = plane.authenticator.authenticate(Some(&token)).await.map_err(AuthError::into_app);
             let identity = identity.and_then(authorised).map_err(|error| failed(&error, Next::Close))?;
+            let caller = Sender::of(&identity.principal);
             let principal = Some((identity.principal, identity.expires_at));
             let connection = change(plane, id, principal, subscribe).await;
             // A client that authenticates again too often keeps its subscription.
@@ -188,6 +214,7 @@ async fn respond(
                 Error::RateLimited { .. } => failed(&error, Next::Continue),
                 _ => failed(&error, Next::Close),
             })?;
+            log_authenticated(id, &caller);
             Ok(vec![socket::authenticated(), socket::subscribed(&connection.filters, connection.batch)])
         }
         ClientFrame::Subscribe(subscribe) => {

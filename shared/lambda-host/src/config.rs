@@ -333,6 +333,25 @@ mod tests {
     }
 
     #[test]
+    fn jwks_url_needs_issuer_and_audience() {
+        let rule = |set: &[(&'static str, &'static str)]| {
+            let all: Vec<_> = AWS.iter().chain(&[PUBLIC_KEY]).chain(set).copied().collect();
+            read("sandboxes-list", &all).map(drop)
+        };
+        let url = ("SUNABA_JWKS_URL", "https://users.example/jwks");
+        let issuer = ("SUNABA_JWT_ISSUER", "https://users.example");
+        let audience = ("SUNABA_JWT_AUDIENCE", "sunaba");
+        let refused = Err(edge::auth::JWKS_RULE.to_owned());
+        for set in [vec![url], vec![url, issuer], vec![url, audience]] {
+            assert_eq!(rule(&set), refused, "{set:?}");
+        }
+        // As an unset parameter of the template arrives.
+        assert_eq!(rule(&[url, issuer, ("SUNABA_JWT_AUDIENCE", "")]), refused);
+        assert_eq!(rule(&[url, issuer, audience]), Ok(()));
+        assert_eq!(rule(&[issuer]), Ok(()), "HS256 tokens may lack them");
+    }
+
+    #[test]
     fn all_errors_are_reported_at_once() {
         let invalid = [("SUNABA_ORIGINS", "console.example"), ("SUNABA_ORG_QUOTA", "600000")];
         let error = read("sockets-frame", &invalid).unwrap_err();

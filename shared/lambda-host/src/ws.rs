@@ -4,6 +4,7 @@ use crate::unexpected_payload;
 use contract::query::Query;
 use domain::ConnectionId;
 use edge::Plane;
+use edge::http::SourceIp;
 use edge::registry::{Function, Trigger};
 use edge::ws::{Opening, connect, disconnect, frame};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -30,6 +31,14 @@ pub struct SocketEvent {
 #[serde(rename_all = "camelCase")]
 struct RequestContext {
     connection_id: String,
+    #[serde(default)]
+    identity: Identity,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Identity {
+    source_ip: Option<String>,
 }
 
 /// The response to API Gateway. It has no body while the socket is open: API Gateway might send it to the client, and frames
@@ -86,11 +95,13 @@ impl SocketEvent {
         let headers = self.headers.unwrap_or_default().into_iter().filter_map(|(name, value)| {
             Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
         });
+        let source = self.request_context.identity.source_ip.and_then(|ip| ip.parse().ok());
         Opening {
             connection,
             path: ALL_EVENTS_PATH.to_owned(),
             query: Query::of(pairs),
             headers: headers.collect::<HeaderMap>(),
+            source: source.map(SourceIp),
         }
     }
 }

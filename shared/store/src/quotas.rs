@@ -6,16 +6,7 @@ use crate::limits::QUOTA_SECS;
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use domain::Timestamp;
-use domain::quota::{Amount, minute};
-
-/// Whose quota it is.
-#[derive(Debug, Clone, Copy)]
-pub struct QuotaOwner<'a> {
-    /// `org`, `user`, …
-    pub kind: &'a str,
-    /// Unique within the kind.
-    pub id: &'a str,
-}
+use domain::quota::{Amount, QuotaOwner, minute};
 
 impl Store {
     /// Grants a part of what is left of a quota for this minute, or nothing.
@@ -23,7 +14,7 @@ impl Store {
     /// **Invariant:** the grants of a minute never exceed the quota. A grant whose response is lost stays unused.
     pub async fn grant_quota(
         &self,
-        owner: QuotaOwner<'_>,
+        owner: &QuotaOwner,
         part: Amount,
         quota: Amount,
         now: Timestamp,
@@ -33,7 +24,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.table)
-            .set_key(Some(keys::quota(owner.kind, owner.id, minute(now)).attributes().into()))
+            .set_key(Some(keys::quota(owner.kind(), &owner.id(), minute(now)).attributes().into()))
             .update_expression(
                 "ADD #events :events, #bytes :bytes SET #kind = :kind, #v = :v, #expires = :expires",
             )

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use domain::attempt::Assignment;
+use domain::message::Sender;
 use domain::sandbox::Status;
 use domain::{Entity, LogHash, OrgId, Sandbox, SandboxId, SessionId, Timestamp, entity};
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,8 @@ pub(crate) struct SandboxItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resumes: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    registered_by: Option<Sender>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     assignment: Option<Assignment>,
     status: Status,
     created_at: Timestamp,
@@ -168,6 +171,7 @@ impl SandboxItem {
             org: sandbox.org.clone(),
             name: sandbox.name.clone(),
             resumes: sandbox.resumes.clone(),
+            registered_by: sandbox.registered_by.clone(),
             assignment: sandbox.assignment.clone(),
             status: sandbox.status(),
             created_at: sandbox.created_at,
@@ -186,6 +190,7 @@ pub(crate) fn sandbox_of(item: Item) -> Result<Sandbox, Error> {
     let mut sandbox = Sandbox::restored(item.id, item.org, item.status, item.created_at);
     sandbox.name = item.name;
     sandbox.resumes = item.resumes;
+    sandbox.registered_by = item.registered_by;
     sandbox.assignment = item.assignment;
     sandbox.generation = item.generation;
     sandbox.version = item.version;

@@ -1,35 +1,30 @@
 //! What an agent cannot do: a program inside tries to get out, for each tier, as this user and as a plain one.
 //!
-//! Every attempt must be held by every tier, unless the tier says that it does not cover it.
+//! Every attempt must be held by every tier, unless it belongs to a gap that the launcher reports.
 
+mod outside;
 mod own_user;
 
-use confine::{Launcher, Limits, Policy, Setting, Tier};
-use kit::namespace::Namespace;
-use serde_json::json;
+use confine::{Gap, Launcher, Policy, Setting, Tier, available};
+use outside::{Outside, Results};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
-use std::os::linux::net::SocketAddrExt;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-const ATTACKS: &str = include_str!("attacks.py");
-const SECRET: &str = "planted-secret-of-the-worker";
 const CANARY: &str = "untouched";
 
-const FILE_BYTES: u64 = 1 << 20;
-const MEMORY_BYTES: u64 = 256 << 20;
-const PROCESSES: u64 = 100;
+/// Number of attempts in the folder `attacks`.
+const ATTEMPTS: usize = 72;
 
 /// Set for a copy of this test that runs as a plain user: the program to confine with.
 const PROGRAM: &str = "ESCAPE_TEST_PROGRAM";
 
 #[test]
-fn every_tier_holds_what_it_promises() {
+fn every_tier_blocks_what_it_covers() {
     let program =
         std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_sunaba").into(), PathBuf::from);
     for tier in [Tier::Namespaces, Tier::Landlock] {
@@ -40,9 +35,9 @@ fn every_tier_holds_what_it_promises() {
 
 /// The kernel treats root specially in many places, with and without capabilities.
 #[test]
-fn every_tier_holds_what_it_promises_for_a_plain_user() {
-    if !is_root() {
-        // The test above already runs as one.
+fn every_tier_blocks_what_it_covers_for_a_plain_user() {
+    if lacks_root() {
+        // The test above already runs as a plain user.
         return;
     }
     // That user cannot enter the directories of this one.
@@ -58,7 +53,8 @@ fn every_tier_holds_what_it_promises_for_a_plain_user() {
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&test)
-        .args(["--exact", "escape::every_tier_holds_what_it_promises", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "--nocapture", "--test-threads=1"])
+        .args(["escape::every_tier_blocks_what_it_covers", "escape::without_isolation_nothing_is_held"])
         .env(PROGRAM, &program)
         .env("HOME", "/nonexistent")
         .current_dir("/")
@@ -67,11 +63,73 @@ fn every_tier_holds_what_it_promises_for_a_plain_user() {
     let printed =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     println!("As a plain user:\n{printed}");
-    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    assert!(output.status.success() && printed.contains("2 passed"), "{printed}");
+}
+
+/// Attempts that succeed where nothing is held. The others would change the machine, or depend on its kernel.
+const WITHOUT_ISOLATION: [&str; 28] = [
+    "read canary files",
+    "change canary files",
+    "change permissions of canary files",
+    "change times of canary files",
+    "list directories of canary files",
+    "create files beside canary files",
+    "reach canary files through symbolic links",
+    "reach canary files through hard links",
+    "reach the spool through a descriptor of its directory",
+    "change files of the worker's user that are visible",
+    "environ of another process",
+    "auxv of another process",
+    "maps of another process",
+    "io of another process",
+    "root of another process",
+    "cwd of another process",
+    "exe of another process",
+    "names of files that another process has open",
+    "files that another process has open",
+    "number of files that another process has open",
+    "find the secret in /proc",
+    "signal other processes",
+    "call setns",
+    "connect to a Unix socket by path",
+    "connect to an abstract Unix socket",
+    "connect to a port of the machine",
+    "take the place of the plane",
+    "have the user of the worker",
+];
+
+/// So each of these attempts works, and a tier that holds it does so itself.
+#[test]
+fn without_isolation_nothing_is_held() {
+    let outside = Outside::new();
+    let launcher = outside.launcher(Tier::None, Path::new(env!("CARGO_BIN_EXE_sunaba")));
+    assert_eq!(launcher.gaps(), [Gap::Everything]);
+    let results = outside.attack(&launcher, Some(&WITHOUT_ISOLATION));
+    print(Tier::None, &results, &WITHOUT_ISOLATION.into());
+    assert_eq!(results.len(), WITHOUT_ISOLATION.len());
+    let held: Vec<_> = results.iter().filter(|(_, (held, _))| *held).collect();
+    assert!(held.is_empty(), "{held:?}");
+}
+
+/// Otherwise, all tests with default isolation would use a weaker tier.
+#[test]
+fn default_isolation_of_this_machine_is_namespaces() {
+    let tier = Setting::default().resolve("ISOLATION").unwrap();
+    let why = &available().bubblewrap;
+    assert_eq!(tier, Tier::Namespaces, "bubblewrap does not work, run `cargo xtask tools`: {why:?}");
 }
 
 fn is_root() -> bool {
     user_of(Path::new("/proc/self")) == 0
+}
+
+/// Whether this is a plain user, for whom a test does nothing. Says so, also if the output of tests is captured.
+fn lacks_root() -> bool {
+    if !is_root() {
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        let _ = writeln!(std::io::stderr(), "{test}: skipped: needs root");
+    }
+    !is_root()
 }
 
 fn user_of(path: &Path) -> u32 {
@@ -104,8 +162,11 @@ fn root_worker_that_cannot_change_the_user_of_its_agent_says_so() {
     let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let program = vec![env!("CARGO_BIN_EXE_sunaba").to_owned(), "worker".to_owned()];
     let launcher = Launcher::new(Tier::Landlock, policy, program, environment).unwrap();
-    let not_covered = launcher.not_covered().join(" ");
-    assert!(not_covered.contains("has no further users"), "{not_covered}");
+    let why = launcher.gaps().into_iter().find_map(|gap| match gap {
+        Gap::SharedUser(why) => Some(why),
+        _ => None,
+    });
+    assert!(why.as_ref().is_some_and(|why| why.contains("has no further users")), "{why:?}");
     let mut command = launcher.command("id".as_ref(), ["-u".into()], folder.path()).unwrap();
     assert_eq!(command.output().unwrap().stdout, b"0\n", "the agent is confined as before");
 }
@@ -113,7 +174,7 @@ fn root_worker_that_cannot_change_the_user_of_its_agent_says_so() {
 /// Files of other sandboxes and of the worker then belong to other users, whatever the restrictions are.
 #[test]
 fn each_agent_of_a_root_worker_has_a_user_of_its_own() {
-    if !is_root() {
+    if lacks_root() {
         // Another user cannot become a third.
         return;
     }
@@ -138,7 +199,7 @@ fn each_agent_of_a_root_worker_has_a_user_of_its_own() {
         let run = |script: &str| {
             let launcher =
                 Launcher::new(Tier::Landlock, policy.clone(), program.clone(), environment.clone()).unwrap();
-            assert!(launcher.has_own_user(), "{:?}", launcher.not_covered());
+            assert!(launcher.has_own_user(), "{:?}", launcher.gaps());
             let arguments = ["-c", script].map(Into::into);
             let mut command = launcher.command("/bin/sh".as_ref(), arguments, &path("work")).unwrap();
             let output = command.stdin(Stdio::null()).output().unwrap();
@@ -165,202 +226,66 @@ fn each_agent_of_a_root_worker_has_a_user_of_its_own() {
     assert_ne!(users[0], users[1]);
 }
 
-/// Attempts that a tier does not claim to hold.
-fn not_promised(tier: Tier) -> BTreeSet<&'static str> {
-    // Limits are per process and per file.
-    let mut names = BTreeSet::from([
-        "use much memory as shared memory",
-        "use much memory in several processes",
-        "fill the disk with several files",
-    ]);
-    if tier == Tier::Landlock {
-        names.extend([
-            "connect to a Unix socket by path",
+/// Limits are per process and per file, in every tier.
+const BEYOND_LIMITS: [&str; 3] = [
+    "use much memory as shared memory",
+    "use much memory in several processes",
+    "fill the disk with several files",
+];
+
+/// Attempts that succeed because of a gap.
+fn attempts_of(gap: &Gap) -> &'static [&'static str] {
+    match gap {
+        Gap::Network => &[
             "connect to a port of the machine",
             "connect to a port of the machine over IPv6",
             "send a datagram to the machine",
             "send to other addresses",
             "take the place of the plane",
-        ]);
+        ],
+        Gap::UnixSocketPaths => &["connect to a Unix socket by path"],
+        Gap::AbstractUnixSockets => &["connect to an abstract Unix socket"],
+        Gap::Signals => &["signal other processes"],
+        Gap::FileAttributes => &["change permissions of canary files", "change times of canary files"],
+        Gap::OpenFileCounts => &["number of files that another process has open"],
+        Gap::Processes => &["start many processes", "start a fork bomb"],
+        Gap::Names | Gap::SharedProcessLimit | Gap::Landlock(_) | Gap::SharedUser(_) => &[],
+        Gap::Everything | Gap::Untested | Gap::SystemFiles | Gap::Links | Gap::Limits => {
+            unreachable!("not of a tier with isolation on Linux")
+        }
     }
-    // There, the agent has a user of its own.
-    if !(is_root() && tier == Tier::Landlock) {
-        names.insert("have the user of the worker");
-    }
-    if is_root() && tier == Tier::Namespaces {
-        names.extend(["start many processes", "start a fork bomb"]);
-    }
-    names
 }
 
-#[expect(clippy::print_stdout, reason = "the counts are a result of the test")]
+/// Attempts that this launcher does not claim to block.
+fn not_covered(launcher: &Launcher) -> BTreeSet<&'static str> {
+    let of_user = (!launcher.has_own_user()).then_some("have the user of the worker");
+    let gaps = launcher.gaps();
+    gaps.iter().flat_map(attempts_of).copied().chain(BEYOND_LIMITS).chain(of_user).collect()
+}
+
 fn check(tier: Tier, program: &Path) {
     let outside = Outside::new();
-    let results = outside.attack(tier, program);
-    for name in not_promised(tier) {
-        assert!(results.contains_key(name), "no attempt is named {name}");
+    let launcher = outside.launcher(tier, program);
+    let results = outside.attack(&launcher, None);
+    let not_covered = not_covered(&launcher);
+    for name in &not_covered {
+        assert!(results.contains_key(*name), "no attempt is named {name}");
     }
-    let promised = |name: &str| !not_promised(tier).contains(name);
-    let held = results.iter().filter(|(_, (held, _))| *held).count();
-    let user = if is_root() { "root" } else { "a plain user" };
-    println!("{tier}, worker of {user}: tried {}, held {held}", results.len());
-    for (name, (_, why)) in results.iter().filter(|(_, (held, _))| !held) {
-        println!("  not held{}: {name} ({why})", if promised(name) { "" } else { ", and not promised" });
-    }
-    assert!(results.len() > 45, "the program ran to its end: {results:?}");
-    let escaped: Vec<_> = results.iter().filter(|(name, (held, _))| !held && promised(name)).collect();
-    assert!(escaped.is_empty(), "{tier} does not hold: {escaped:?}");
+    print(tier, &results, &not_covered);
+    assert_eq!(results.len(), ATTEMPTS, "{tier}: the program makes every attempt: {results:?}");
+    let escaped: Vec<_> =
+        results.iter().filter(|(name, (held, _))| !held && !not_covered.contains(name.as_str())).collect();
+    assert!(escaped.is_empty(), "{tier} does not block: {escaped:?}");
     outside.check_untouched(tier);
 }
 
-/// What is outside of the sandbox.
-struct Outside {
-    folder: TempDir,
-    canaries: Vec<PathBuf>,
-    /// A process of the same user with a secret in its environment.
-    other: Child,
-    path_socket: UnixListener,
-    abstract_socket: UnixListener,
-    abstract_name: String,
-    tcp: [TcpListener; 2],
-    udp: UdpSocket,
-    /// Free, as that of a plane that restarts.
-    plane_port: u16,
-}
-
-impl Outside {
-    fn new() -> Self {
-        let folder = TempDir::with_prefix("outside-").unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let canaries = [
-            "home-of-the-user/.ssh/id_ed25519",
-            "plane/operator-token",
-            "plane/sandboxes/other/workspace/canary",
-            "plane/sandboxes/box/state/outbox/events",
-            "plane/sandboxes/box/state/state.json",
-            "plane/sandboxes/box/worker.json",
-        ];
-        let canaries = canaries.map(path).to_vec();
-        for canary in &canaries {
-            fs::create_dir_all(canary.parent().unwrap()).unwrap();
-            fs::write(canary, CANARY).unwrap();
-        }
-        for own in ["workspace", "home", "tmp"] {
-            fs::create_dir_all(path("plane/sandboxes/box").join(own)).unwrap();
-        }
-        // What the worker's user owns and the agent sees.
-        fs::create_dir_all(path("tools")).unwrap();
-        for program in ["tools/setuid", "plane/sandboxes/box/workspace/setuid-of-the-worker"].map(path) {
-            fs::copy("/usr/bin/cat", &program).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
-        }
-        fs::write(path("tools/visible"), CANARY).unwrap();
-        let abstract_name = format!("escape-{}", folder.path().file_name().unwrap().to_string_lossy());
-        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
-        let other =
-            Command::new("sleep").arg("1000").env("SECRET", SECRET).stdin(Stdio::null()).spawn().unwrap();
-        Self {
-            path_socket: UnixListener::bind(path("socket")).unwrap(),
-            abstract_socket: UnixListener::bind_addr(&address).unwrap(),
-            abstract_name,
-            tcp: ["127.0.0.1:0", "[::1]:0"].map(|address| TcpListener::bind(address).unwrap()),
-            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
-            plane_port: TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(),
-            canaries,
-            other,
-            folder,
-        }
-    }
-
-    /// Runs all attacks inside. Returns whether each was held, and details.
-    fn attack(&self, tier: Tier, program: &Path) -> BTreeMap<String, (bool, String)> {
-        let sandbox = self.folder.path().join("plane/sandboxes/box");
-        let [workspace, home, temporary] = ["workspace", "home", "tmp"].map(|name| sandbox.join(name));
-        let limits =
-            Limits { processes: PROCESSES, file_bytes: FILE_BYTES, memory_bytes: Some(MEMORY_BYTES) };
-        let policy = Policy {
-            writable: vec![workspace.clone(), home.clone(), temporary],
-            readable: vec![self.folder.path().join("tools")],
-            hidden: vec![self.folder.path().join("plane")],
-            limits,
-        };
-        let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", home.to_str().unwrap())];
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let program = vec![program.display().to_string(), "worker".to_owned()];
-        let launcher = Launcher::new(tier, policy, program, environment).unwrap();
-        let sockets = sandbox.join("state/network");
-        fs::create_dir_all(&sockets).unwrap();
-        let (launcher, _namespace) = Namespace::open(&launcher, &sockets);
-        // The agent chooses variables of its terminals. The programs around them must not use these.
-        let linker = self.folder.path().join("linker");
-        let chosen = [("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", linker.to_str().unwrap())];
-        let launcher =
-            launcher.with_variables(chosen.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        // Reversed, so that the arguments of the attacker are not what it finds.
-        let secret: String = SECRET.chars().rev().collect();
-        let target = json!({
-            "canaries": self.canaries,
-            "processes": [self.other.id(), std::process::id()],
-            "secret": secret,
-            "path_socket": self.folder.path().join("socket"),
-            "abstract_socket": self.abstract_name,
-            "ports": self.tcp.each_ref().map(|listener| listener.local_addr().unwrap().port()),
-            "udp_port": self.udp.local_addr().unwrap().port(),
-            "plane_port": self.plane_port,
-            "network": fs::read_link("/proc/self/ns/net").unwrap(),
-            "setuid_file": self.folder.path().join("tools/setuid"),
-            "visible_files": [self.folder.path().join("tools/visible"), self.folder.path().join("tools/setuid")],
-            "worker_user": user_of(Path::new("/proc/self")),
-            "file_bytes": FILE_BYTES,
-            "memory_bytes": MEMORY_BYTES,
-            "processes_limit": PROCESSES,
-        });
-        let arguments = ["-c".to_owned(), ATTACKS.to_owned(), target.to_string()].map(Into::into);
-        let mut command = launcher.command("/usr/bin/python3".as_ref(), arguments, &workspace).unwrap();
-        let attacker =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let output = attacker.wait_with_output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{tier}: {}\n{printed}\n{errors}", output.status);
-        assert!(!printed.contains("BROKEN"), "{tier}: {printed}");
-        let lines = printed.lines().map(|line| {
-            let mut parts = line.splitn(3, '\t');
-            let mut next = || parts.next().unwrap_or_default().to_owned();
-            (next(), (next() == "held", next()))
-        });
-        // The dynamic linker prints there if it cannot write to its file.
-        lines.filter(|(name, _)| !name.starts_with(' ')).collect()
-    }
-
-    fn check_untouched(mut self, tier: Tier) {
-        for canary in &self.canaries {
-            assert_eq!(fs::read_to_string(canary).unwrap(), CANARY, "{}", canary.display());
-            let beside = canary.parent().unwrap().read_dir().unwrap().flatten();
-            let names: Vec<_> = beside.map(|entry| entry.file_name()).collect();
-            assert!(!names.iter().any(|name| name == "planted"), "{names:?}");
-        }
-        assert_eq!(fs::read_to_string(self.folder.path().join("tools/visible")).unwrap(), CANARY);
-        assert!(self.other.try_wait().unwrap().is_none(), "the other process still runs");
-        self.abstract_socket.set_nonblocking(true).unwrap();
-        assert!(self.abstract_socket.accept().is_err(), "the abstract socket got no connection");
-        if tier == Tier::Namespaces {
-            self.path_socket.set_nonblocking(true).unwrap();
-            assert!(self.path_socket.accept().is_err(), "the socket got no connection");
-            for listener in &self.tcp {
-                listener.set_nonblocking(true).unwrap();
-                assert!(listener.accept().is_err(), "the port got no connection");
-            }
-        }
-        let names = self.folder.path().read_dir().unwrap().flatten().map(|entry| entry.file_name());
-        let names: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("linker")).collect();
-        assert!(names.is_empty(), "a program outside used variables of the agent: {names:?}");
-    }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        let _ = self.other.kill();
-        let _ = self.other.wait();
+#[expect(clippy::print_stdout, reason = "the counts are a result of the test")]
+fn print(tier: Tier, results: &Results, not_covered: &BTreeSet<&str>) {
+    let held = results.values().filter(|(held, _)| *held).count();
+    let user = if is_root() { "root" } else { "a plain user" };
+    println!("{tier}, worker of {user}: tried {}, held {held}", results.len());
+    for (name, (_, why)) in results.iter().filter(|(_, (held, _))| !held) {
+        let covered = if not_covered.contains(name.as_str()) { ", and not covered" } else { "" };
+        println!("  not held{covered}: {name} ({why})");
     }
 }

@@ -1,6 +1,6 @@
 //! What a root worker gives to the user of its agent, and what stays closed.
 
-use super::{is_root, user_of};
+use super::{lacks_root, user_of};
 use confine::{Launcher, Policy, Tier};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ const OWN_MOUNTS: &str = "ESCAPE_TEST_OWN_MOUNTS";
 
 #[test]
 fn root_worker_starts_no_agent_in_a_directory_that_others_need() {
-    if !is_root() {
+    if lacks_root() {
         return;
     }
     let reserved = Path::new("/mnt");
@@ -59,7 +59,7 @@ fn root_worker_starts_no_agent_in_a_directory_that_others_need() {
 
 #[test]
 fn closed_directories_are_opened_for_what_the_operator_has_chosen_only() {
-    if !is_root() {
+    if lacks_root() {
         return;
     }
     let folder = TempDir::with_prefix("closed-").unwrap();
@@ -72,7 +72,7 @@ fn closed_directories_are_opened_for_what_the_operator_has_chosen_only() {
         fs::set_permissions(path(closed), fs::Permissions::from_mode(0o700)).unwrap();
     }
     let launcher = launcher_with_own_user(&path("home"), vec![path("home")], vec![path("chosen")]).unwrap();
-    assert!(launcher.has_own_user(), "{:?}", launcher.not_covered());
+    assert!(launcher.has_own_user(), "{:?}", launcher.gaps());
     let through_parent = path("chosen/../other/closed/inner");
     let paths = [path("chosen/closed/inner"), path("other/closed/inner"), through_parent];
     let launcher = launcher.with_readable(paths);

@@ -85,6 +85,8 @@ pub struct Request {
     pub prompt: String,
     /// The key of the request: `x-api-key`, or `authorization`.
     pub key: Option<String>,
+    /// Path, headers and body as they were received, without the headers of the key.
+    pub received: String,
 }
 
 /// A running model server. It stops when dropped.
@@ -221,9 +223,14 @@ fn read(uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Request {
     let header =
         |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let key = header("x-api-key").or_else(|| header("authorization"));
+    let is_key = |name: &str| ["x-api-key", "authorization"].contains(&name);
+    let others = headers.iter().filter(|(name, _)| !is_key(name.as_str()));
+    let others =
+        others.map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
+    let received = format!("{uri}\n{}\n{}", others.collect::<String>(), String::from_utf8_lossy(body));
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let is_side_request = body["tools"].as_array().is_none_or(Vec::is_empty);
-    Request { path: uri.to_string(), prompt: prompt(&body), is_side_request, body, key }
+    Request { path: uri.to_string(), prompt: prompt(&body), is_side_request, body, key, received }
 }
 
 /// The texts since the model's last reply. The agent's own context in the first prompt (its environment, its skills) is

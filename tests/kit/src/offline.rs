@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::net::UdpSocket;
 use std::process::Command;
+use tempfile::NamedTempFile;
 
 /// Runs a test without network access: directly if there is none, otherwise by starting this test again in a new
 /// namespace. Must be the only statement of a `#[test]`.
@@ -13,7 +14,7 @@ pub fn offline<F: Future<Output = ()>>(test: F) {
     if is_offline() {
         return block_on(test);
     }
-    run_again(name_of::<F>(), "ip link set lo up");
+    run_again(name_of::<F>(), &[], "ip link set lo up");
 }
 
 /// Set for a test that runs in a namespace with an address.
@@ -25,7 +26,32 @@ pub fn offline_at<F: Future<Output = ()>>(address: &str, test: F) {
         return block_on(test);
     }
     let setup = format!("ip link set lo up && ip address add {address}/32 dev lo && export {NAMESPACE}=1");
-    run_again(name_of::<F>(), &setup);
+    run_again(name_of::<F>(), &[], &setup);
+}
+
+/// Set for a test with host names of its own: their file.
+const HOSTS: &str = "KIT_HOSTS";
+
+/// As [`offline_at`], for several addresses, and with host names of its own. See [`set_hosts`].
+pub fn offline_with_hosts<F: Future<Output = ()>>(addresses: &[&str], test: F) {
+    if std::env::var_os(HOSTS).is_some() {
+        return block_on(test);
+    }
+    let file = NamedTempFile::new().expect("a temporary file can be created");
+    let path = file.path().display();
+    let add: String =
+        addresses.iter().map(|address| format!(" && ip address add {address}/32 dev lo")).collect();
+    let setup = format!("ip link set lo up{add} && mount --bind {path} /etc/hosts && export {HOSTS}={path}");
+    run_again(name_of::<F>(), &["--mount"], &setup);
+}
+
+/// Replaces the host names of a test, for all its processes: lines of `/etc/hosts`.
+///
+/// # Panics
+/// Outside of [`offline_with_hosts`].
+pub fn set_hosts(lines: &str) {
+    let file = std::env::var_os(HOSTS).expect("the test has host names of its own");
+    std::fs::write(file, lines).expect("its file can be written");
 }
 
 fn block_on(test: impl Future<Output = ()>) {
@@ -33,11 +59,13 @@ fn block_on(test: impl Future<Output = ()>) {
     runtime.expect("a runtime can be created").block_on(test);
 }
 
-/// Runs the test with this name in a new namespace, after these commands.
-fn run_again(name: &str, setup: &str) {
+/// Runs the test with this name in a new network namespace and in further ones, after these commands.
+fn run_again(name: &str, namespaces: &[&str], setup: &str) {
     let this = std::env::current_exe().expect("a test knows its own binary");
     let output = Command::new("unshare")
-        .args(["--map-root-user", "--net", "sh", "-c", &format!("{setup} && exec \"$0\" \"$@\"")])
+        .args(["--map-root-user", "--net"])
+        .args(namespaces)
+        .args(["sh", "-c", &format!("{setup} && exec \"$0\" \"$@\"")])
         .arg(this)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .output()

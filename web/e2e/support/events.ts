@@ -12,6 +12,12 @@ export const started = (): WorkerEvent => ({
   event_data: { sdk: 'scripted', model: 'scripted', session_id: 'session-1', task: 'Do something' },
 })
 
+export const isolation = (tier: string, notCovered: string[]): WorkerEvent => ({
+  event_type: 'worker.isolation',
+  source: 'worker',
+  event_data: { tier, not_covered: notCovered },
+})
+
 export const text = (content: string, turn = 1): WorkerEvent => ({
   event_type: 'agent.message',
   event_data: { content, content_length: content.length, turn },

@@ -19,6 +19,13 @@ export type OrgId = string;
 /** A session of an agent. Chosen by the agent. */
 export type SessionId = string;
 
+export interface MessageSender {
+  /** `user` or `operator`. */
+  kind: string;
+  /** The id of the user, the name of the operator, or the sandbox of the worker. */
+  id?: string;
+}
+
 /** Lifecycle status of a sandbox. `transitions` has the table of what leads where. */
 export const SANDBOX_STATUSES = [
   /** Run by another system, which registered it; nothing has arrived from its worker yet. */
@@ -63,6 +70,8 @@ export interface SandboxOut {
   name: string | null;
   /** The session that its agent continues, if it was registered to. */
   resumes?: SessionId;
+  /** Who registered it; not of a sandbox that the plane created for a task. */
+  registered_by?: MessageSender;
   status: SandboxStatus;
   created_at: Timestamp;
   /** When the worker last sent anything. */
@@ -593,13 +602,6 @@ export const MESSAGE_TYPES = [
   "system",
 ] as const;
 export type MessageType = (typeof MESSAGE_TYPES)[number];
-
-export interface MessageSender {
-  /** `user` or `operator`. */
-  kind: string;
-  /** The id of the user, the name of the operator, or the sandbox of the worker. */
-  id?: string;
-}
 
 /** Delivery state of a message. Later states are greater. */
 export const MESSAGE_STATES = [

@@ -26,6 +26,18 @@ import { empty, extend, fold, rowsOfEvents } from './fold'
 
 const rows = (...events: EventInput[]) => fold(log(...events)).rows
 
+describe('the isolation of an agent', () => {
+  it('is one row that says what it does not cover', () => {
+    const isolated = (tier: string, notCovered: string[]) =>
+      rows(eventOf('worker.isolation', { tier, not_covered: notCovered }))
+    expect(isolated('landlock', ['It sees processes.', 'It reads /proc.'])).toMatchObject([
+      { kind: 'line', tone: 'quiet', text: 'Isolation: landlock', detail: 'It sees processes. It reads /proc.' },
+    ])
+    expect(isolated('namespaces', [])).toMatchObject([{ text: 'Isolation: namespaces', detail: null }])
+    expect(isolated('none', ['It reads all files.'])).toMatchObject([{ tone: 'warn', detail: 'It reads all files.' }])
+  })
+})
+
 describe('a message', () => {
   const lifecycle = [
     queued('m', 'Use SQLite.'),

@@ -3,6 +3,7 @@ import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
 import { principalName } from '../util/principals'
 import { failureReason, type FailureEvent } from './event-error'
+import { notCoveredBy } from './isolation'
 import { firstText, flag, isFalse, number, object, someFlag, someNumber, someText, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
 import { interruptRunning } from './tools'
@@ -227,10 +228,12 @@ export function networkDenied(builder: RowsBuilder, event: LogEvent<'network.den
 /** What the agent is isolated from. Only an agent that is not deserves attention. */
 export function isolation(builder: RowsBuilder, event: LogEvent<'worker.isolation'>): RowPath {
   const tier = firstText(event.data, 'tier')
+  const notCovered = notCoveredBy(event).join(' ')
+  const detail = notCovered === '' ? null : notCovered
   if (tier === 'none') {
-    return line(builder, event, { tone: 'warn', text: 'The agent is not isolated from this machine' })
+    return line(builder, event, { tone: 'warn', text: 'The agent is not isolated from this machine', detail })
   }
-  return line(builder, event, { tone: 'quiet', text: `Isolation: ${tier ?? 'unknown'}` })
+  return line(builder, event, { tone: 'quiet', text: `Isolation: ${tier ?? 'unknown'}`, detail })
 }
 
 type RefusalEventType = 'worker.event_refused' | 'worker.receipt_refused' | 'worker.transcript_refused'

@@ -44,7 +44,11 @@ describe('a run', () => {
 
   it('shows how its agent is isolated', () => {
     expect(run(started()).isolation).toBeNull()
-    expect(run(eventOf('worker.isolation', { tier: 'none', not_covered: ['Everything.'] })).isolation).toBe('none')
+    const notCovered = ['It reads all files.', 'It reaches the network.']
+    const none = eventOf('worker.isolation', { tier: 'none', not_covered: [...notCovered, 7] })
+    expect(run(none)).toMatchObject({ isolation: 'none', notCovered })
+    const restarted = eventOf('worker.isolation', { tier: 'namespaces', not_covered: [] })
+    expect(run(none, restarted)).toMatchObject({ isolation: 'namespaces', notCovered: [] })
   })
 
   it('that was terminated has an end but no outcome', () => {

@@ -7,6 +7,7 @@ import { hasTrait } from './event-traits'
 import { isSentAgain } from './messages'
 import { parentOf, turnOf } from './place'
 import { isPreview, readForwardedPort, readPreview } from './previews'
+import { notCoveredBy } from './isolation'
 import { firstText, isFalse, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './rows-builder'
@@ -29,6 +30,8 @@ export interface Run {
   readonly agent: string | null
   /** How the agent is isolated: `namespaces`, `landlock`, `sandbox-exec` or `none`. */
   readonly isolation: string | null
+  /** What the isolation does not cover, in sentences. */
+  readonly notCovered: readonly string[]
   readonly costUsd: number
   readonly inputTokens: number
   readonly outputTokens: number
@@ -95,6 +98,7 @@ export const emptyRun: Run = {
   model: null,
   agent: null,
   isolation: null,
+  notCovered: [],
   ...noUsage,
   turns: 0,
   files: [],
@@ -180,7 +184,8 @@ function lifecycleAfter(run: Changing, event: LogEvent): Partial<Run> {
 function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
   switch (event.type) {
     case 'worker.isolation':
-      return { isolation: firstText(event.data, 'tier') ?? run.isolation }
+      // A restarted worker may have another isolation.
+      return { isolation: firstText(event.data, 'tier') ?? run.isolation, notCovered: notCoveredBy(event) }
     case 'agent.started':
       return {
         agent: firstText(event.data, 'sdk') ?? run.agent,

@@ -53,7 +53,7 @@ function textOf(link: SignInLink): Text | null {
       return {
         title: 'Replace the current sign-in?',
         description:
-          'This browser has a sign-in already. The link that you opened replaces it with a sign-in as the operator of this control plane. Continue only if you asked for the link.',
+          'This browser is already signed in. The link that you opened replaces that with a sign-in as the operator of this control plane. Continue only if you asked for the link.',
         cancel: 'Keep current sign-in',
         confirm: 'Replace',
       }

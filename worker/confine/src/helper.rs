@@ -31,6 +31,8 @@ pub(crate) struct Restrictions {
     pub private: Vec<PathBuf>,
     /// Whether the process has its own `/tmp`, `/dev` and process table.
     pub own_mounts: bool,
+    /// Whether this kernel supports Landlock. Required without own mounts.
+    pub landlock: bool,
     /// The user to become, if not that of the worker.
     pub user: Option<User>,
 }
@@ -47,7 +49,7 @@ fn unwrapped_name(name: &std::ffi::OsStr) -> Option<OsString> {
 pub fn become_program(arguments: &[OsString]) -> anyhow::Error {
     use anyhow::{Context, anyhow};
     use std::os::unix::process::CommandExt;
-    let become_it = || -> anyhow::Result<std::convert::Infallible> {
+    let run = || -> anyhow::Result<std::convert::Infallible> {
         let [restrictions, name, file, arguments @ ..] = arguments else {
             return Err(anyhow!("arguments are missing"));
         };
@@ -60,7 +62,7 @@ pub fn become_program(arguments: &[OsString]) -> anyhow::Error {
         let error = program.arg0(name).args(arguments).env_clear().envs(variables).exec();
         Err(anyhow::Error::new(error).context(format!("cannot execute {}", file.display())))
     };
-    match become_it() {
+    match run() {
         Ok(never) => match never {},
         Err(error) => error,
     }
@@ -68,5 +70,5 @@ pub fn become_program(arguments: &[OsString]) -> anyhow::Error {
 
 #[cfg(not(target_os = "linux"))]
 pub fn become_program(_arguments: &[OsString]) -> anyhow::Error {
-    anyhow::anyhow!("programs can be confined only on Linux")
+    anyhow::anyhow!("the confinement helper runs only on Linux")
 }

@@ -1,5 +1,6 @@
 //! Wraps commands for the tier in force.
 
+use crate::gap::{self, Conditions, Gap};
 use crate::helper::{HELPER_COMMAND, Restrictions, wrapped_name};
 use crate::namespace::{ENTER_COMMAND, NetworkNamespace};
 use crate::policy::Policy;
@@ -62,7 +63,9 @@ impl Launcher {
             match tier {
                 Tier::Namespaces => bubblewrap = available.bubblewrap.clone().map_err(|why| anyhow!(why))?,
                 Tier::SandboxExec => available.sandbox_exec.clone().map_err(|why| anyhow!(why))?,
-                Tier::Landlock | Tier::None => available.landlock.clone().map_err(|why| anyhow!(why))?,
+                Tier::Landlock | Tier::None => {
+                    available.landlock.clone().map_err(|why| anyhow!(why))?;
+                }
             }
             let path = environment.get("PATH").map(OsString::from).unwrap_or_default();
             let needed = programs::needed_by_path(&path);
@@ -128,15 +131,15 @@ impl Launcher {
         self.tier
     }
 
-    /// What a program can still do, in short sentences for people.
-    pub fn not_covered(&self) -> Vec<String> {
-        let shared_user = self.shared_user.as_deref().map(|why| {
-            format!("The agent runs as root, without capabilities, because the worker cannot give it a user of its own: {why}.")
-        });
-        let unlimited = (self.tier == Tier::Namespaces && is_root())
-            .then(|| "The number of processes is not limited, because the worker runs as root.".to_owned());
-        let of_tier = self.tier.not_covered().into_iter().map(str::to_owned);
-        of_tier.chain(shared_user).chain(unlimited).collect()
+    /// What a program can still do.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let conditions = Conditions {
+            landlock: &available().landlock,
+            worker_is_root: is_root(),
+            has_own_user: self.has_own_user(),
+            shared_user: self.shared_user.as_deref(),
+        };
+        gap::gaps(self.tier, conditions)
     }
 
     /// Whether programs run as another user than this process.
@@ -333,6 +336,7 @@ impl Launcher {
             policy: (*self.policy).clone(),
             private: self.private.to_vec(),
             own_mounts: self.tier == Tier::Namespaces,
+            landlock: available().landlock.is_ok(),
             user: self.user,
         };
         let restrictions = serde_json::to_string(&restrictions)?;

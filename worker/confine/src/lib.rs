@@ -6,13 +6,15 @@
 //! drops all capabilities, and then becomes the program. In the tier `landlock`, a worker that runs as root gives the program
 //! a user of its own. On macOS, `sandbox-exec` applies a profile made from the same policy.
 //!
-//! **Invariant:** what cannot be enforced is an error. A program never runs with less than its tier.
+//! **Invariant:** what a tier promises and cannot enforce is an error. What depends on the version of the kernel, or on the
+//! user of the worker, is a [`Gap`], which the worker reports.
 //!
 //! In the tier `namespaces`, programs share a [`NetworkNamespace`] with each other and not with the machine.
 //!
 //! Deliberately absent: the bridge between this namespace and the worker's servers (`worker/src/namespace.rs`).
 
 mod bubblewrap;
+mod gap;
 mod helper;
 mod launcher;
 #[cfg(target_os = "linux")]
@@ -24,6 +26,7 @@ mod seatbelt;
 mod tier;
 mod user;
 
+pub use gap::{Gap, LandlockSupport};
 pub use helper::{HELPER_COMMAND, become_program};
 pub use launcher::{Launcher, exit_signal};
 pub use namespace::{ENTER_COMMAND, NetworkNamespace, enter_namespace};

@@ -72,9 +72,9 @@ pub fn enter_namespace(arguments: &[OsString]) -> anyhow::Error {
         let number = |text: &OsString| text.to_str()?.parse::<u64>().ok();
         let process = number(process).context("not a process")?;
         let open = |kind: &str, inode: &OsString| {
-            let gone = "the network of this sandbox does not exist any more";
-            let file = File::open(format!("/proc/{process}/ns/{kind}")).context(gone)?;
-            anyhow::ensure!(Some(file.metadata()?.ino()) == number(inode), gone);
+            let missing = "the network of this sandbox does not exist any more";
+            let file = File::open(format!("/proc/{process}/ns/{kind}")).context(missing)?;
+            anyhow::ensure!(Some(file.metadata()?.ino()) == number(inode), missing);
             Ok(file)
         };
         let (users, network) = (open("user", user)?, open("net", network)?);

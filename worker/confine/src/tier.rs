@@ -1,5 +1,6 @@
 //! How strongly programs are confined, and what this machine can enforce.
 
+use crate::gap::LandlockSupport;
 use crate::{bubblewrap, seatbelt};
 use anyhow::{anyhow, bail};
 use std::fmt;
@@ -32,8 +33,8 @@ pub enum Setting {
 pub struct Available {
     /// Path of bubblewrap, or why it cannot be used.
     pub bubblewrap: Result<PathBuf, String>,
-    /// Why Landlock cannot be used, if so.
-    pub landlock: Result<(), String>,
+    /// What Landlock restricts, or why it cannot be used.
+    pub landlock: Result<LandlockSupport, String>,
     /// Why the sandbox of macOS cannot be used, if so.
     pub sandbox_exec: Result<(), String>,
 }
@@ -49,12 +50,12 @@ pub fn available() -> &'static Available {
 }
 
 #[cfg(target_os = "linux")]
-fn probe_landlock() -> Result<(), String> {
+fn probe_landlock() -> Result<LandlockSupport, String> {
     crate::linux::landlock::probe().map_err(|error| format!("{error:#}"))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn probe_landlock() -> Result<(), String> {
+fn probe_landlock() -> Result<LandlockSupport, String> {
     Err(format!("Landlock is part of Linux; this is {}", std::env::consts::OS))
 }
 
@@ -73,25 +74,6 @@ impl Tier {
             Self::Landlock => "landlock",
             Self::SandboxExec => "sandbox-exec",
             Self::None => "none",
-        }
-    }
-
-    /// What a program in this tier can still do, in short sentences for people.
-    pub fn not_covered(self) -> Vec<&'static str> {
-        match self {
-            Self::Namespaces => Vec::new(),
-            Self::Landlock => vec![
-                "The network is that of the machine, with its loopback interface and the local network.",
-                "Unix sockets of other programs can be connected to by their path if their permissions allow it, before Linux 7.1.",
-                "Names and arguments of other processes, and names of files, are visible.",
-                "The number of processes counts together with the other processes of the user.",
-            ],
-            Self::SandboxExec => vec![
-                "This tier was never run: its profile is only compared with the expected text.",
-                "Files of the system are visible, and the loopback ports on which other programs of the agent listen.",
-                "Processes, memory and the sizes of files are not limited.",
-            ],
-            Self::None => vec!["Everything that the user of the worker can access."],
         }
     }
 }
@@ -152,7 +134,7 @@ impl Setting {
         let works = |tier: Tier| match tier {
             Tier::None => Ok(()),
             Tier::SandboxExec => available.sandbox_exec.clone(),
-            Tier::Landlock => available.landlock.clone(),
+            Tier::Landlock => available.landlock.clone().map(drop),
             Tier::Namespaces => available.bubblewrap.clone().map(drop),
         };
         let candidates = match self {
@@ -187,11 +169,13 @@ impl fmt::Display for Tier {
 mod tests {
     use super::*;
 
+    const LANDLOCK: LandlockSupport = LandlockSupport { scopes: true, unix_socket_paths: true };
+
     #[test]
     fn auto_is_the_strongest_tier_that_works_and_never_none() {
         let machine = |bubblewrap: bool, landlock: bool| Available {
             bubblewrap: if bubblewrap { Ok("/usr/bin/bwrap".into()) } else { Err("no bubblewrap".into()) },
-            landlock: if landlock { Ok(()) } else { Err("no Landlock".into()) },
+            landlock: if landlock { Ok(LANDLOCK) } else { Err("no Landlock".into()) },
             sandbox_exec: Err("not macOS".into()),
         };
         let choose = |setting: &str, bubblewrap, landlock| {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     /// Answers each connection with what it received, in upper case.
-    async fn shout(listener: impl Listen + Sync) {
+    async fn echo_uppercase(listener: impl Listen + Sync) {
         serve(listener, |mut stream| async move {
             let mut text = String::new();
             stream.read_to_string(&mut text).await?;
@@ -234,7 +234,7 @@ mod tests {
     async fn ports_are_forwarded_to_their_sockets() {
         let folder = TempDir::new().unwrap();
         let socket = folder.path().join("proxy");
-        let _server = tokio::spawn(shout(UnixListener::bind(&socket).unwrap()));
+        let _server = tokio::spawn(echo_uppercase(UnixListener::bind(&socket).unwrap()));
         let port = free_port().await;
         let _bridge = start(Bridge { ports: vec![(port, socket)], inbound: None }).await;
         for text in ["first", "second"] {
@@ -251,7 +251,7 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).await.unwrap();
             let port = listener.local_addr().unwrap().port();
-            let server = tokio::spawn(shout(listener));
+            let server = tokio::spawn(echo_uppercase(listener));
             let stream = connect(&inbound, port).await.unwrap();
             assert_eq!(exchange(stream, "page").await, "PAGE");
             server.abort();

@@ -39,8 +39,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the connection to a service may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a service may be silent. A model can think for minutes before it answers.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// How long a service may send nothing. A model can think for minutes before it answers.
+const READ_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// One service and its keys.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Endpoints {
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(SILENCE_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
             .build()?;
         Ok(Self { endpoints: endpoints.into(), handled: Arc::new([]), http })
     }

@@ -149,7 +149,7 @@ const GROUPS: [Group; 13] = [
             variable(
                 "GITHUB_HOST",
                 Fixed("github.com"),
-                "Host for which the token is, with a port unless it is the default one; no other host receives it",
+                "Host that the token belongs to, with a port unless it is the default one; no other host receives it",
             ),
             variable(
                 "GITHUB_REPOSITORIES",
@@ -222,7 +222,7 @@ const GROUPS: [Group; 13] = [
             variable(
                 "ISOLATION",
                 Fixed("auto"),
-                "namespaces: own view of files, processes and users, with bubblewrap. landlock: restrictions by the kernel only. sandbox-exec: a profile of macOS. auto: the strongest of them that works. none: no isolation",
+                "namespaces: own view of files, processes, users and the network, with bubblewrap. landlock: restrictions by the kernel only. sandbox-exec: a profile of macOS. auto: the strongest of them that works. none: no isolation",
             ),
             variable(
                 "ISOLATION_READABLE",
@@ -259,7 +259,7 @@ const GROUPS: [Group; 13] = [
         &[variable(
             "NETWORK",
             Fixed("public"),
-            "What the agent may reach through the worker's proxy. public: hosts with public addresses. none: no host. Otherwise a list of hosts, such as github.com,*.npmjs.org,localhost:4873; ports are 80 and 443 unless one is given. Programs that ignore HTTP_PROXY are not restricted",
+            "What the agent may reach through the worker's proxy. public: hosts with public addresses. none: no host. Otherwise a list of hosts, such as github.com,*.npmjs.org,localhost:4873; ports are 80 and 443 unless one is given. In the tiers landlock and none, programs that ignore HTTP_PROXY are not restricted",
         )],
     ),
     group(

@@ -1,7 +1,7 @@
 //! Stores events of a worker, exactly once. They are stored when the response is sent.
 
 use crate::error::Error;
-use crate::quotas::{self, Payer};
+use crate::quotas;
 use crate::sandboxes::keyed_locks::KeyedLocks;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{Clock, IdSource, events, reconcile, visibility};
@@ -12,7 +12,8 @@ use contract::jobs::Job;
 use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::ingest::{Batch, Decision, Refusal, decide};
-use domain::quota::Amount;
+use domain::message::Sender;
+use domain::quota::{Amount, QuotaOwner};
 use domain::sandbox::{BatchNumber, Receipt};
 use domain::{EventId, EventType, Invalid, OrgId, Sandbox, SandboxId, Timestamp};
 use serde_json::json;
@@ -52,27 +53,16 @@ pub enum Outcome {
 
 /// Idempotent: a retry with the same batch number or idempotency key stores nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox: sandbox_id, ingest, body_bytes, idempotency_key } = command;
-    let (batch, single) = match ingest {
-        Ingest::Batch(batch) => (batch, None),
-        Ingest::Single(event) => {
-            let idempotency = idempotency_key.map(|key| (key, digest_of_single(&event)));
-            let single = Single { id: event.id.clone(), event_type: event.event_type.clone(), idempotency };
-            (Batch::new(None, vec![*event], String::new()), Some(single))
-        }
-    };
-    let quota = deps.quotas.quotas.sandbox;
+    let request = Request::of(command);
     let mut is_charged = false;
-    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &sandbox_id).await;
+    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &request.sandbox).await;
     loop {
         let (sandbox, is_cached) = match guard.cached() {
             Some(sandbox) => (sandbox, true),
-            None => (read_or_create(deps, &mut guard, &sandbox_id).await?, false),
+            None => (read_or_create(deps, &mut guard, &request).await?, false),
         };
         let now = deps.clock.now();
-        let decision = match visibility::check_report(&principal, &sandbox, now)
-            .and_then(|()| decide(&sandbox, &batch, body_bytes, quota, now).map_err(refusal))
-        {
+        let decision = match request.decide(deps, &sandbox, now) {
             // The cached state may be stale. Decide again with the stored one.
             Err(_) | Ok(Decision::Repeat(_)) if is_cached => continue,
             Err(error) => {
@@ -87,25 +77,21 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             }
             Decision::Repeat(receipt) => {
                 guard.cache(sandbox);
-                return Ok(Outcome::Batch(batch_response(&sandbox_id, batch.number, receipt, true)));
+                let (id, number) = (&request.sandbox, request.batch.number);
+                return Ok(Outcome::Batch(batch_response(id, number, receipt, true)));
             }
         };
         // Last, so that only what would be stored counts. A retry after a conflict is the same request.
         if !is_charged {
-            let cost = Amount::new(batch.len(), body_bytes);
-            if let Err(refused) = quotas::charge(deps.quotas, &payers(&principal, &sandbox), cost).await {
+            if let Err(refused) = request.charge(deps, &sandbox).await {
                 guard.cache(sandbox);
                 return Err(refused);
             }
             is_charged = true;
         }
-        let idempotency = single.as_ref().and_then(|single| single.idempotency_record(&receipt));
-        // A sandbox whose worker has exited can be released.
-        let exited_at = |sandbox: &Sandbox| {
-            sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.worker_exited_at)
-        };
-        let needs_reconcile = !lifecycle_events.is_empty() || exited_at(&sandbox) != exited_at(&next);
-        let batch = with_lifecycle_events(deps.ids, &batch, lifecycle_events);
+        let idempotency = request.single.as_ref().and_then(|single| single.idempotency_record(&receipt));
+        let needs_reconcile = !lifecycle_events.is_empty() || worker_exited(&sandbox, &next);
+        let batch = with_lifecycle_events(deps.ids, &request.batch, lifecycle_events);
         let append = Append {
             before: &sandbox,
             after: &next,
@@ -119,23 +105,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             Appended::Stored(sandbox) => {
                 guard.cache(*sandbox);
                 if needs_reconcile {
-                    reconcile::jobs::enqueue(
-                        deps.orchestration_jobs,
-                        &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
-                    )
-                    .await;
+                    let job = Job::ReconcileSandbox { sandbox_id: request.sandbox.clone() };
+                    reconcile::jobs::enqueue(deps.orchestration_jobs, &job).await;
                 }
-                return Ok(match single {
-                    Some(single) => {
-                        Outcome::Event(single.response(sandbox_id, receipt.first_seq, receipt.received_at))
-                    }
-                    None => Outcome::Batch(batch_response(&sandbox_id, batch.number, receipt, false)),
-                });
+                return Ok(request.response(receipt));
             }
-            Appended::KeyUsed(used) => {
-                let single = single.expect("only a single event carries a key");
-                return single.first_response(sandbox_id, used).map(Outcome::Event);
-            }
+            Appended::KeyUsed(used) => return request.first_response(used),
             Appended::Conflict(sandbox) => guard.conflict(sandbox).await?,
             Appended::TooLarge => {
                 let reason = "exceeds 3.5 MB after compression";
@@ -146,29 +121,90 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     }
 }
 
-/// The sandbox counts its events itself.
-fn payers(principal: &Principal, sandbox: &Sandbox) -> Vec<Payer> {
-    let mut payers = match principal {
-        Principal::Worker { .. } => Vec::new(),
-        other => Payer::of(other),
-    };
-    let org = Payer::Org(sandbox.org.clone());
-    if !payers.contains(&org) {
-        payers.push(org);
+/// What is stored, however often it is tried.
+struct Request {
+    principal: Principal,
+    sandbox: SandboxId,
+    batch: Batch,
+    /// Present if the batch was sent as a single event.
+    single: Option<Single>,
+    body_bytes: u64,
+}
+
+impl Request {
+    fn of(command: Command) -> Self {
+        let Command { principal, sandbox, ingest, body_bytes, idempotency_key } = command;
+        let (batch, single) = match ingest {
+            Ingest::Batch(batch) => (batch, None),
+            Ingest::Single(event) => {
+                let idempotency = idempotency_key.map(|key| (key, digest_of_single(&event)));
+                let (id, event_type) = (event.id.clone(), event.event_type.clone());
+                let single = Single { id, event_type, idempotency };
+                (Batch::new(None, vec![*event], String::new()), Some(single))
+            }
+        };
+        Self { principal, sandbox, batch, single, body_bytes }
     }
-    payers
+
+    fn decide(&self, deps: Deps<'_>, sandbox: &Sandbox, now: Timestamp) -> Result<Decision, Error> {
+        visibility::check_report(&self.principal, sandbox, now)?;
+        decide(sandbox, &self.batch, self.body_bytes, deps.quotas.quotas.sandbox, now).map_err(refusal)
+    }
+
+    async fn charge(&self, deps: Deps<'_>, sandbox: &Sandbox) -> Result<(), Error> {
+        let cost = Amount::new(self.batch.len(), self.body_bytes);
+        quotas::charge(deps.quotas, &owners(&self.principal, sandbox), cost).await
+    }
+
+    fn response(&self, receipt: Receipt) -> Outcome {
+        match &self.single {
+            Some(single) => {
+                Outcome::Event(single.response(&self.sandbox, receipt.first_seq, receipt.received_at))
+            }
+            None => Outcome::Batch(batch_response(&self.sandbox, self.batch.number, receipt, false)),
+        }
+    }
+
+    /// The response to the request that used the idempotency key first.
+    fn first_response(&self, used: IdempotencyRecord) -> Result<Outcome, Error> {
+        let single = self.single.as_ref().expect("only a single event has an idempotency key");
+        single.first_response(&self.sandbox, used).map(Outcome::Event)
+    }
+}
+
+/// Whether the worker has reported its exit: its sandbox can be released.
+fn worker_exited(before: &Sandbox, after: &Sandbox) -> bool {
+    let exited_at = |sandbox: &Sandbox| {
+        sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.worker_exited_at)
+    };
+    exited_at(before) != exited_at(after)
+}
+
+/// The sandbox counts its events itself.
+fn owners(principal: &Principal, sandbox: &Sandbox) -> Vec<QuotaOwner> {
+    let mut owners = match principal {
+        Principal::Worker { .. } => Vec::new(),
+        other => QuotaOwner::of(other),
+    };
+    let org = QuotaOwner::Org(sandbox.org.clone());
+    if !owners.contains(&org) {
+        owners.push(org);
+    }
+    owners
 }
 
 async fn read_or_create(
     deps: Deps<'_>,
     guard: &mut WriteGuard<'_>,
-    sandbox_id: &SandboxId,
+    request: &Request,
 ) -> Result<Sandbox, Error> {
-    if let Some(sandbox) = guard.read(sandbox_id).await? {
+    let id = &request.sandbox;
+    if let Some(sandbox) = guard.read(id).await? {
         return Ok(sandbox);
     }
-    let Some(org) = deps.adopting_org else { return Err(Error::no_sandbox(sandbox_id)) };
-    let sandbox = Sandbox::new(sandbox_id.clone(), org.clone(), None, deps.clock.now());
+    let Some(org) = deps.adopting_org else { return Err(Error::no_sandbox(id)) };
+    let mut sandbox = Sandbox::new(id.clone(), org.clone(), None, deps.clock.now());
+    sandbox.registered_by = Some(Sender::of(&request.principal));
     deps.store.create_sandbox(&sandbox).await?;
     Ok(sandbox)
 }
@@ -202,21 +238,27 @@ impl Single {
         Some(IdempotencyRecord { key, digest, event_id: self.id.clone(), seq, received_at })
     }
 
-    fn response(self, sandbox_id: SandboxId, seq: Option<u64>, timestamp: Timestamp) -> EventReceived {
-        let Self { id: event_id, event_type, .. } = self;
-        EventReceived { status: RECEIVED.into(), sandbox_id, event_type, event_id, seq, timestamp }
+    fn response(&self, sandbox_id: &SandboxId, seq: Option<u64>, timestamp: Timestamp) -> EventReceived {
+        EventReceived {
+            status: RECEIVED.into(),
+            sandbox_id: sandbox_id.clone(),
+            event_type: self.event_type.clone(),
+            event_id: self.id.clone(),
+            seq,
+            timestamp,
+        }
     }
 
     fn first_response(
-        mut self,
-        sandbox_id: SandboxId,
+        &self,
+        sandbox_id: &SandboxId,
         used: IdempotencyRecord,
     ) -> Result<EventReceived, Error> {
         if self.idempotency.as_ref().is_some_and(|(_, digest)| *digest != used.digest) {
             return Err(Invalid::new("Idempotency-Key", "was already used for another event").into());
         }
-        self.id = used.event_id;
-        Ok(self.response(sandbox_id, used.seq, used.received_at))
+        let first = self.response(sandbox_id, used.seq, used.received_at);
+        Ok(EventReceived { event_id: used.event_id, ..first })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::events::emit::{EventBatch, Written, event_of};
 use crate::messages::{self, queue};
-use crate::quotas::{self, Payer};
+use crate::quotas;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, visibility};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
@@ -12,7 +12,7 @@ use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::ingest::NewEvent;
 use domain::message::{Receipt, State};
-use domain::quota::Amount;
+use domain::quota::{Amount, QuotaOwner};
 use domain::{Invalid, Message, MessageId, SandboxId, Source, Timestamp};
 use store::ledger::Change;
 
@@ -58,7 +58,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             guard.cache(sandbox);
             return Ok(outcome);
         }
-        if let Some(org) = Payer::org_of_worker(&principal, &sandbox).filter(|_| !is_charged) {
+        if let Some(org) = QuotaOwner::org_of_worker(&principal, &sandbox).filter(|_| !is_charged) {
             quotas::charge(quotas, &[org], Amount::new(1, body_bytes)).await?;
             is_charged = true;
         }

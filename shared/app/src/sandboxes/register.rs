@@ -6,6 +6,7 @@ use crate::{Clock, IdSource, visibility};
 use contract::ProblemCode;
 use contract::sandboxes::Register;
 use domain::access::Principal;
+use domain::message::Sender;
 use domain::{Invalid, OrgId, Sandbox, SessionId};
 use serde_json::json;
 use store::{Mailboxes, Store};
@@ -38,6 +39,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     }
     let mut sandbox = Sandbox::new(id.unwrap_or_else(|| deps.ids.sandbox()), org, name, deps.clock.now());
     sandbox.resumes = resumes;
+    sandbox.registered_by = Some(Sender::of(&command.principal));
     if deps.store.create_sandbox(&sandbox).await? {
         queue::create(deps.mailboxes, &sandbox.id).await;
         return Ok(sandbox);

@@ -1,13 +1,13 @@
 //! Appends entries to the session transcript of an agent, exactly once. They are stored when the response is sent.
 
 use crate::error::Error;
-use crate::quotas::{self, Payer};
+use crate::quotas;
 use crate::{Clock, visibility};
 use contract::BadInput;
 use contract::ProblemCode;
 use contract::sessions::{Entries, EntriesStored};
 use domain::access::Principal;
-use domain::quota::Amount;
+use domain::quota::{Amount, QuotaOwner};
 use domain::session::{Plan, Refusal, plan};
 use domain::{Invalid, JsonObject, SandboxId, SessionId};
 use serde_json::json;
@@ -66,9 +66,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             return Ok(response);
         }
         if !is_charged {
-            let mut payers = Payer::of(&principal);
-            payers.push(Payer::Org(sandbox.org.clone()));
-            quotas::charge(deps.quotas, &payers, Amount::new(new.len() as u64, body_bytes)).await?;
+            let mut owners = QuotaOwner::of(&principal);
+            owners.push(QuotaOwner::Org(sandbox.org.clone()));
+            quotas::charge(deps.quotas, &owners, Amount::new(new.len() as u64, body_bytes)).await?;
             is_charged = true;
         }
         let add = AddEntries { before: session.as_ref(), after: &after, first: first + known, entries: new };

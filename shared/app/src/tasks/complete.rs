@@ -3,7 +3,7 @@
 
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::quotas::{self, Payer};
+use crate::quotas;
 use crate::visibility::check_report;
 use crate::{IdSource, events, orchestration, reconcile, tasks};
 use contract::ProblemCode;
@@ -13,7 +13,7 @@ use contract::tasks::{Complete, Completed, Report};
 use domain::access::Principal;
 use domain::attempt::{Attempt, Outcome as AttemptOutcome};
 use domain::ingest::{NewEvent, final_report};
-use domain::quota::Amount;
+use domain::quota::{Amount, QuotaOwner};
 use domain::task::Status;
 use domain::{EventType, Sandbox, SandboxId, Source, Task, TaskId};
 use serde_json::json;
@@ -61,7 +61,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         if !task.status.is_active() {
             return Err(task_mismatch(&sandbox, &task.id));
         }
-        if let Some(org) = Payer::org_of_worker(&principal, &sandbox).filter(|_| !is_charged) {
+        if let Some(org) = QuotaOwner::org_of_worker(&principal, &sandbox).filter(|_| !is_charged) {
             quotas::charge(quotas, &[org], Amount::new(1, body_bytes)).await?;
             is_charged = true;
         }

@@ -10,7 +10,7 @@ pub mod transition;
 use crate::error::Error;
 use crate::{IdSource, events};
 use contract::ProblemCode;
-use domain::access::{Principal, UNNAMED_OPERATOR, Visibility, can_see_org};
+use domain::access::{OPERATOR_PREFIX, Principal, UNNAMED_OPERATOR, Visibility, can_see_org};
 use domain::score::Weights;
 use domain::ticket::{Refused, Status, first_task};
 use domain::{Entity, Task, Ticket, TicketId, Timestamp};
@@ -44,9 +44,9 @@ pub(crate) fn create_first_task(
 pub(crate) fn name_of(principal: &Principal) -> Option<String> {
     match principal {
         Principal::User { id, .. } => Some(id.clone()),
-        // No user id looks like this, so an operator is not taken for a user of that name.
+        // The id of a user cannot look like this (`looks_like_operator`).
         Principal::Operator { name } if name == UNNAMED_OPERATOR => Some(UNNAMED_OPERATOR.to_owned()),
-        Principal::Operator { name } => Some(format!("operator:{name}")),
+        Principal::Operator { name } => Some(format!("{OPERATOR_PREFIX}{name}")),
         Principal::Worker { .. } | Principal::Anonymous => None,
     }
 }

@@ -1,7 +1,5 @@
 //! Data of policies: suggested sets of hosts, and directories that no policy opens.
 
-use std::net::Ipv4Addr;
-
 /// Suggested sets of hosts: name, purpose, hosts. `set:<name>` in `allowedDomains` stands for the hosts.
 pub const SETS: [(&str, &str, &[&str]); 3] = [
     (
@@ -60,8 +58,4 @@ pub(super) const SHARED: [&str; 8] =
     ["/home", "/root", "/var", "/tmp", "/var/lib", "/var/run", "/var/tmp", "/srv"];
 
 /// Directories that describe processes and devices outside of the sandbox. No policy makes a part of one readable.
-pub(super) const OF_THE_KERNEL: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
-
-pub(super) fn is_private_v4(address: Ipv4Addr) -> bool {
-    address.is_private() || address.is_loopback() || address.is_link_local() || address.is_unspecified()
-}
+pub(super) const NEVER_READABLE: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];

@@ -65,7 +65,7 @@ impl PolicyFile {
         let mut fields = Fields::of(value, "", &known, &mut errors);
         for section in reader::SECTIONS {
             if fields.get(section).is_some() {
-                fields.error(section, "belongs into `maximum`, `default` or a project of `projects`");
+                fields.error(section, "belongs in `maximum`, `default` or a project of `projects`");
             }
         }
         let [maximum, default, projects] = ["maximum", "default", "projects"].map(|name| fields.get(name));

@@ -1,6 +1,6 @@
 //! Hosts of a policy: names, patterns and addresses. The worker's proxy enforces them, with the same syntax.
 
-use super::defaults;
+use super::address::is_public;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -85,10 +85,7 @@ impl Host {
         match &self.pattern {
             Pattern::Name(name) => name == "localhost" || name.ends_with(".localhost"),
             Pattern::Below(name) => name == "localhost",
-            Pattern::Address(IpAddr::V4(address)) => defaults::is_private_v4(*address),
-            Pattern::Address(IpAddr::V6(address)) => {
-                address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
-            }
+            Pattern::Address(address) => !is_public(*address),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Paths of a policy.
 
-use super::defaults::{OF_THE_KERNEL, SHARED, SYSTEM};
+use super::defaults::{NEVER_READABLE, SHARED, SYSTEM};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub enum Root {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
-    #[error("an empty path")]
+    #[error("must not be empty")]
     Empty,
     #[error("{0:?} contains `..`")]
     Parent(String),
@@ -41,7 +41,7 @@ pub enum InvalidPath {
 
 /// Why a policy does not open a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Directory {
+pub enum ForbiddenDirectory {
     #[error("it would open a directory of the system ({0})")]
     OfTheSystem(&'static str),
     #[error("it would open a directory with the data of other users and services ({0})")]
@@ -93,22 +93,25 @@ impl PolicyPath {
     }
 }
 
-impl Directory {
+impl ForbiddenDirectory {
     /// Why a policy must not make a path writable. Also for the real path of a link.
-    pub fn not_writable(path: &Path) -> Option<Self> {
+    pub fn for_writing(path: &Path) -> Option<Self> {
         let overlaps =
             |directory: &&&str| path.starts_with(directory) || Path::new(directory).starts_with(path);
         let system = SYSTEM.iter().find(overlaps).map(|directory| Self::OfTheSystem(directory));
-        system.or_else(|| {
-            SHARED.iter().find(|directory| path == Path::new(directory)).map(|path| Self::Shared(path))
-        })
+        system.or_else(|| Self::shared(path))
     }
 
     /// Why a policy must not make a path readable. Also for the real path of a link.
-    pub fn not_readable(path: &Path) -> Option<Self> {
+    pub fn for_reading(path: &Path) -> Option<Self> {
         let overlaps =
             |directory: &&&str| path.starts_with(directory) || Path::new(directory).starts_with(path);
-        OF_THE_KERNEL.iter().find(overlaps).map(|directory| Self::OfTheSystem(directory))
+        let system = NEVER_READABLE.iter().find(overlaps).map(|directory| Self::OfTheSystem(directory));
+        system.or_else(|| Self::shared(path))
+    }
+
+    fn shared(path: &Path) -> Option<Self> {
+        SHARED.iter().find(|directory| path == Path::new(directory)).map(|directory| Self::Shared(directory))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads a policy, and reports all errors in it.
 
 use super::fields::{Fields, error};
-use super::path::Directory;
+use super::path::ForbiddenDirectory;
 use super::{
     Access, FilesystemRules, Host, LimitRules, NetworkRules, PolicyError, PolicyPath, RepositoryRules,
 };
@@ -119,12 +119,12 @@ fn filesystem(value: &Value, path: &str, errors: &mut Vec<PolicyError>) -> Files
             .map(|(_, denied)| format!("{path} is inside of {denied} in denyRead"))
     };
     let allow_read = paths(&mut fields, "allowRead", |path| {
-        let not_readable = path.absolute().and_then(|path| Directory::not_readable(&path));
-        not_readable.map(|why| format!("{path}: {why}")).or_else(|| denied(path))
+        let forbidden = path.absolute().and_then(|path| ForbiddenDirectory::for_reading(&path));
+        forbidden.map(|why| format!("{path}: {why}")).or_else(|| denied(path))
     });
     let allow_write = paths(&mut fields, "allowWrite", |path| {
-        let not_writable = path.absolute().and_then(|path| Directory::not_writable(&path));
-        not_writable.map(|why| format!("{path}: {why}")).or_else(|| denied(path))
+        let forbidden = path.absolute().and_then(|path| ForbiddenDirectory::for_writing(&path));
+        forbidden.map(|why| format!("{path}: {why}")).or_else(|| denied(path))
     });
     for (name, denied) in &deny_read {
         if let Some((_, writable)) =

@@ -70,6 +70,11 @@ fn every_error_names_its_field_and_what_is_expected() {
             "allowedPrivateHosts",
         ),
         (
+            r#"{"network": {"allowedDomains": ["100.64.0.1:5000"]}}"#,
+            "network.allowedDomains[0]",
+            "allowedPrivateHosts",
+        ),
+        (
             r#"{"network": {"allowedPrivateHosts": ["*.corp.example"]}}"#,
             "network.allowedPrivateHosts[0]",
             "a pattern cannot be private",
@@ -77,7 +82,7 @@ fn every_error_names_its_field_and_what_is_expected() {
         (r#"{"filesystem": {"denyRead": ["src"]}}"#, "filesystem.denyRead[0]", "is in the agent's workspace"),
         (r#"{"filesystem": {"denyRead": ["~/.ssh"]}}"#, "filesystem.denyRead[0]", "is in the agent's home"),
         (r#"{"filesystem": {"denyRead": ["/"]}}"#, "filesystem.denyRead[0]", "/ cannot be hidden"),
-        (r#"{"filesystem": {"allowRead": [""]}}"#, "filesystem.allowRead[0]", "an empty path"),
+        (r#"{"filesystem": {"allowRead": [""]}}"#, "filesystem.allowRead[0]", "must not be empty"),
         (r#"{"filesystem": {"allowRead": ["/srv/*"]}}"#, "filesystem.allowRead[0]", "is a pattern"),
         (r#"{"filesystem": {"allowRead": ["/srv/../etc"]}}"#, "filesystem.allowRead[0]", "contains `..`"),
         (r#"{"filesystem": {"allowRead": ["~root/x"]}}"#, "filesystem.allowRead[0]", "of another user"),
@@ -88,6 +93,8 @@ fn every_error_names_its_field_and_what_is_expected() {
         ),
         (r#"{"filesystem": {"allowRead": ["/proc/1"]}}"#, "filesystem.allowRead[0]", "of the system (/proc)"),
         (r#"{"filesystem": {"allowRead": ["/"]}}"#, "filesystem.allowRead[0]", "of the system"),
+        (r#"{"filesystem": {"allowRead": ["/home"]}}"#, "filesystem.allowRead[0]", "data of other users"),
+        (r#"{"filesystem": {"allowRead": ["/var/lib/"]}}"#, "filesystem.allowRead[0]", "services (/var/lib)"),
         (
             r#"{"filesystem": {"allowWrite": ["/usr/local/bin"]}}"#,
             "filesystem.allowWrite[0]",
@@ -196,14 +203,16 @@ fn project_receives_its_policy_within_the_maximum() {
         r#"{
             "maximum": {
                 "network": {"allowedDomains": ["*.npmjs.org", "github.com"]},
-                "filesystem": {"denyRead": ["/srv/keys"], "allowRead": ["/srv"]},
+                "filesystem": {"denyRead": ["/srv/all/keys"], "allowRead": ["/srv/all"]},
                 "limits": {"memoryMb": 1000}
             },
             "default": {"network": {"access": "none"}},
             "projects": {
                 "acme/web": {
                     "network": {"allowedDomains": ["registry.npmjs.org", "evil.example"]},
-                    "filesystem": {"allowRead": ["/srv/data", "/srv/keys/web"], "allowWrite": ["/srv/cache", "out"]},
+                    "filesystem": {
+                        "allowRead": ["/srv/all/data", "/srv/all/keys/web"], "allowWrite": ["/srv/cache", "out"]
+                    },
                     "repository": {"allowSettings": true},
                     "limits": {"memoryMb": 4000, "processes": 50}
                 },
@@ -221,7 +230,7 @@ fn project_receives_its_policy_within_the_maximum() {
     let expected = parse(
         r#"{
             "network": {"allowedDomains": ["registry.npmjs.org"]},
-            "filesystem": {"denyRead": ["/srv/keys"], "allowRead": ["/srv/data"], "allowWrite": ["out"]},
+            "filesystem": {"denyRead": ["/srv/all/keys"], "allowRead": ["/srv/all/data"], "allowWrite": ["out"]},
             "limits": {"processes": 50, "memoryMb": 1000}
         }"#,
     );

@@ -7,6 +7,7 @@ use crate::attempt::{Assignment, Outcome, Provisioning, Stage};
 use crate::continuous::ContinuousRun;
 use crate::event::normalized_name;
 use crate::ingest::NewEvent;
+use crate::message::Sender;
 use crate::{LogHash, OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub struct Sandbox {
     pub name: Option<String>,
     /// The session that its agent continues, if it does not begin a new one.
     pub resumes: Option<SessionId>,
+    /// Who registered it. `None` if the plane provisioned it, or an earlier version stored it.
+    pub registered_by: Option<Sender>,
     /// Present if the plane provisioned the sandbox.
     pub assignment: Option<Assignment>,
     /// Private: only [`transitions`] changes it.
@@ -245,7 +248,7 @@ impl Sandbox {
         ended.or_else(|| activity.outcome.as_ref().map(Outcome::at))
     }
 
-    /// A sandbox that another system runs.
+    /// A sandbox that another system runs. The caller sets `registered_by`.
     pub fn new(id: SandboxId, org: OrgId, name: Option<String>, now: Timestamp) -> Self {
         Self { name, ..Self::restored(id, org, Status::Registered, now) }
     }
@@ -268,6 +271,7 @@ impl Sandbox {
             org,
             name: None,
             resumes: None,
+            registered_by: None,
             assignment: None,
             status,
             created_at,

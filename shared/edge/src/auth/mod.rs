@@ -14,7 +14,7 @@ pub use sign_in::{CODE_SECS, SIGN_IN_SECS, SignInCodes};
 pub use worker_key::{PublicKey, SigningKey};
 
 use app::{Clock, Error};
-use domain::access::{Principal, Role};
+use domain::access::{Principal, Role, looks_like_operator};
 use domain::{OrgId, SandboxId, Timestamp};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -316,9 +316,12 @@ fn timestamp(secs: f64) -> Result<Timestamp, AuthError> {
     }
 }
 
-/// It is stored with what the user does, and shown. Control characters and look-alikes have no place in it.
+/// It is stored with what the user does, and shown. Control characters and look-alikes have no place in it, nor has what
+/// would name an operator.
 fn is_subject(text: &str) -> bool {
-    (1..=MAX_SUBJECT_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_SUBJECT_CHARS).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && !looks_like_operator(text)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Operators {
             "must be JSON with the name and the hash of each operator: {\"alice\": \"<64 hex digits>\"}"
                 .to_owned()
         })?;
-        let operators = named.into_iter().map(|(name, hash)| match (is_name(&name), unhex(&hash)) {
+        let operators = named.into_iter().map(|(name, hash)| match (is_name(&name), decode_hex(&hash)) {
             (true, Some(hash)) => Ok((name, hash)),
             (false, _) => Err(format!("{name:?} is not a name: use letters, digits, '.', '_' and '-'")),
             (true, None) => Err(format!(
@@ -55,7 +55,7 @@ impl Operators {
     }
 
     /// Whether there is an operator of this name.
-    pub(super) fn have(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
 
@@ -90,7 +90,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The 32 bytes that 64 hexadecimal digits stand for.
-pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(super) fn decode_hex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
         return None;
     }

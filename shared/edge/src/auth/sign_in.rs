@@ -96,7 +96,7 @@ impl Authenticator {
         let (_, key) = self.sign_in_keys.as_ref().ok_or(AuthError::Invalid)?;
         let claims = jsonwebtoken::decode::<Claims>(jwt, key, &rules);
         let claims = claims.map_err(|_| AuthError::Invalid)?.claims;
-        if !self.operators.have(&claims.sub) {
+        if !self.operators.contains(&claims.sub) {
             return Err(AuthError::Invalid);
         }
         #[expect(clippy::cast_precision_loss, reason = "values that lose precision are out of range")]

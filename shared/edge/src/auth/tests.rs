@@ -120,7 +120,7 @@ async fn user_token_requires_subject_org_and_expiry() {
     assert_eq!(check(json!({})).await.unwrap(), acme_member());
     assert_eq!(check(json!({"nbf": NOW + 30, "organization_id": "other"})).await.unwrap(), acme_member());
     assert_eq!(check(json!({"exp": 253_402_300_799_i64, "nbf": 1.5})).await.unwrap(), acme_member());
-    for subject in ["auth0|5f7c8ec7c33c6c004bbafe82", "alice@example.com", &"u".repeat(255)] {
+    for subject in ["auth0|5f7c8ec7c33c6c004bbafe82", "alice@example.com", "operators", &"u".repeat(255)] {
         check(json!({"sub": subject})).await.unwrap();
     }
     for change in [
@@ -147,6 +147,16 @@ async fn user_token_requires_subject_org_and_expiry() {
         json!({"nbf": NOW + 31}),
     ] {
         assert!(matches!(check(change.clone()).await, Err(AuthError::Invalid)), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn user_whose_subject_looks_like_an_operator_is_rejected() {
+    let authenticator = Authenticator::new(&keys(), clock());
+    for subject in ["operator", "operator:", "operator:alice", "Operator:alice", "OPERATOR"] {
+        let claims = json!({"sub": subject, "org": "acme", "role": "member", "exp": NOW + 60});
+        let result = authenticator.authenticate(Some(&hs256(&claims))).await;
+        assert!(matches!(result, Err(AuthError::Invalid)), "{subject}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The key of worker tokens: Ed25519, so that a function that only verifies tokens cannot issue one.
 
-use super::operators::{hex, unhex};
+use super::operators::{decode_hex, hex};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use sha2::{Digest, Sha256};
@@ -49,7 +49,7 @@ impl PublicKey {
 
     /// Reads 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        unhex(text.trim()).map(Self)
+        decode_hex(text.trim()).map(Self)
     }
 
     pub(super) fn decoding_key(self) -> DecodingKey {

@@ -21,7 +21,7 @@ use crate::plane::Plane;
 use crate::problem::{self, Refusal};
 use crate::registry::{Function, Match, NoMatch, Route, methods, resolve};
 use crate::spans;
-use app::quotas::{self, Payer};
+use app::quotas;
 use app::{Error, IdSource};
 use bytes::Bytes;
 use contract::BadInput;
@@ -29,7 +29,7 @@ use contract::ProblemCode;
 use contract::query::{Query, percent_decode};
 use domain::access::{Principal, Scope, permit};
 use domain::message::Sender;
-use domain::quota::Amount;
+use domain::quota::{Amount, QuotaOwner};
 use domain::{Invalid, SandboxId};
 use futures_util::FutureExt;
 use http::header::{
@@ -170,7 +170,7 @@ async fn count_write(route: &Route, call: &Call) -> Result<(), Error> {
         return Ok(());
     }
     let cost = Amount::new(1, call.body.len() as u64);
-    quotas::charge(call.plane.quota_deps(), &Payer::of(&call.principal), cost).await
+    quotas::charge(call.plane.quota_deps(), &QuotaOwner::of(&call.principal), cost).await
 }
 
 /// The address of a request's sender, as the host sees it. A host adds it to the request's extensions.

@@ -25,17 +25,38 @@ const MAX_OUTPUT_BYTES: usize = 300;
 /// The Daytona session that the worker runs in. A fixed name prevents a second worker.
 const SESSION: &str = "worker";
 
+/// The file with the variables of the worker, in our directory.
+const SECRETS: &str = "secrets";
+
 /// Creates our directory, which only its owner can enter, and prints its path.
 const PREPARE: &str = r#"umask 077; mkdir -p "$HOME/.sunaba" && cd "$HOME/.sunaba" && chmod 700 . && pwd"#;
 
-/// Starts the worker. Removes the file with the variables before the worker runs.
-const SCRIPT: &str = r#"cd "$(dirname "$0")" || exit 1
+/// The end of the script that starts the worker. The worker deletes the file with its variables when it reads them; the
+/// script deletes it if the worker cannot be executed.
+const RUN: &str = r#"trap 'rm -f "$SECRETS_FILE"' EXIT
+chmod 600 "$SECRETS_FILE" || exit 1
 umask 022
-. ./variables || exit 1
-rm -f variables
 mkdir -p "$CWD" && cd "$CWD" || exit 1
 exec "$SUNABA_WORKER" </dev/null >>"$SUNABA_LOG" 2>&1
 "#;
+
+/// Variables of the script, and those that libraries of the worker read from the environment of its process. All others
+/// are in a file: an environment can be read for as long as the worker runs.
+const ENVIRONMENT: [&str; 13] = [
+    "AGENT_VARIABLES",
+    "CWD",
+    "WORKSPACE_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+];
 
 #[derive(Debug)]
 pub(super) struct Toolbox<'a> {
@@ -80,9 +101,9 @@ impl Toolbox<'_> {
         }
         let folder = self.prepare().await?;
         self.check_program(in_image.unwrap_or(&format!("{folder}/worker"))).await?;
-        let text = variables_file(&folder, name, in_image, variables)?;
-        self.put(&format!("{folder}/start"), SCRIPT.into(), "uploading the start script").await?;
-        self.put(&format!("{folder}/variables"), text.into(), "uploading the variables").await?;
+        let Files { start, secrets } = files(&folder, name, in_image, variables)?;
+        self.put(&format!("{folder}/start"), start.into(), "uploading the start script").await?;
+        self.put(&format!("{folder}/{SECRETS}"), secrets.into(), "uploading the variables").await?;
         let body = json!({"sessionId": SESSION});
         match self.json(Method::POST, "process/session", Some(&body), "opening a session").await {
             Ok(_) => {}
@@ -216,35 +237,53 @@ fn parse_tail(printed: &str) -> Option<Tail> {
     Some(Tail::new(start.parse().ok()?, &bytes))
 }
 
-/// The variables as a shell script.
-fn variables_file(
+/// What is uploaded to start a worker.
+struct Files {
+    /// A shell script, without secrets.
+    start: String,
+    /// The variables for `SECRETS_FILE`, as JSON.
+    secrets: Vec<u8>,
+}
+
+fn files(
     folder: &str,
     name: &SandboxId,
     in_image: Option<&str>,
     variables: &BTreeMap<String, String>,
-) -> Result<String, Failure> {
+) -> Result<Files, Failure> {
+    if let Some((variable, _)) = variables.iter().find(|(variable, value)| !is_variable(variable, value)) {
+        return Err(Failure::refused(format!("{variable:?} is not a valid environment variable")));
+    }
+    let (mut environment, mut secrets): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        variables.clone().into_iter().partition(|(variable, _)| ENVIRONMENT.contains(&variable.as_str()));
     let worker = in_image.map_or_else(|| format!("{folder}/worker"), str::to_owned);
-    let mut all = variables.clone();
     // The image has variables of its own; only those of the sandbox are for its agent.
-    let names = variables.keys().map(String::as_str).collect::<Vec<_>>().join(",");
-    all.entry("AGENT_VARIABLES".to_owned()).or_insert(names);
-    all.insert("SANDBOX_ID".to_owned(), name.to_string());
-    let mut text = format!(
-        "SUNABA_WORKER={}\nSUNABA_LOG={}\n",
-        quoted(&worker),
-        quoted(&format!("{folder}/worker.log"))
-    );
-    for (variable, value) in &all {
-        let rest = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let first = variable.chars().next().is_some_and(|c| !c.is_ascii_digit());
-        if !first || !variable.chars().all(rest) || value.contains('\0') {
-            return Err(Failure::refused(format!("{variable:?} is not a valid environment variable")));
-        }
-        text.push_str(&format!("export {variable}={}\n", quoted(value)));
+    environment.entry("AGENT_VARIABLES".to_owned()).or_default();
+    let own = [
+        ("SUNABA_WORKER", worker),
+        ("SUNABA_LOG", format!("{folder}/worker.log")),
+        ("SECRETS_FILE", format!("{folder}/{SECRETS}")),
+        ("SANDBOX_ID", name.to_string()),
+    ];
+    for (variable, value) in own {
+        secrets.remove(variable);
+        environment.insert(variable.to_owned(), value);
+    }
+    let mut start = String::new();
+    for (variable, value) in &environment {
+        start.push_str(&format!("export {variable}={}\n", quoted(value)));
     }
     // The same working directory as the worker would choose, except that it need not exist yet.
-    text.push_str("CWD=\"${CWD:-${WORKSPACE_PATH:-$HOME/workspace}}\"\nexport CWD\n");
-    Ok(text)
+    start.push_str("export CWD=\"${CWD:-${WORKSPACE_PATH:-$HOME/workspace}}\"\n");
+    start.push_str(RUN);
+    let secrets = serde_json::to_vec(&secrets).expect("a map of text can be written as JSON");
+    Ok(Files { start, secrets })
+}
+
+fn is_variable(name: &str, value: &str) -> bool {
+    let rest = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let first = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
+    first && name.chars().all(rest) && !value.contains('\0')
 }
 
 fn quoted(text: &str) -> String {
@@ -257,19 +296,40 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn variables_survive_shell_quoting_and_invalid_names_are_rejected() {
+    fn variables_survive_quoting_and_invalid_names_are_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
         let hard = "it's \"quoted\" $HOME `id` \\ \n second line";
-        let variables = BTreeMap::from([("HARD".to_owned(), hard.to_owned())]);
+        let variables = [("HARD", hard), ("HTTPS_PROXY", hard), ("SANDBOX_ID", "other")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let name = SandboxId::parse("box").unwrap();
-        let text = variables_file("/f", &name, None, &variables).unwrap();
-        let script = format!("{text}\nprintf %s \"$HARD|$SANDBOX_ID|$SUNABA_WORKER|$CWD\"");
+        let Files { start, secrets } = files(path, &name, Some("/bin/sh"), &variables).unwrap();
+        let expected = BTreeMap::from([("HARD".to_owned(), hard.to_owned())]);
+        assert_eq!(serde_json::from_slice::<BTreeMap<String, String>>(&secrets).unwrap(), expected);
+        assert!(!start.contains("HARD"), "{start}");
+        let exports = start.strip_suffix(RUN).unwrap();
+        let script = format!("{exports}\nprintf %s \"$HTTPS_PROXY|$SANDBOX_ID|$SUNABA_WORKER|$CWD\"");
         let ran =
             Command::new("sh").args(["-c", &script]).env("HOME", "/h").env_remove("CWD").output().unwrap();
-        assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("{hard}|box|/f/worker|/h/workspace"));
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("{hard}|box|/bin/sh|/h/workspace"));
         for bad in ["", "1A", "A-B", "A B", "A=B"] {
             let variables = BTreeMap::from([(bad.to_owned(), String::new())]);
-            assert!(variables_file("/f", &name, None, &variables).is_err(), "{bad:?}");
+            assert!(files(path, &name, None, &variables).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn secrets_are_deleted_if_the_worker_cannot_be_executed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let name = SandboxId::parse("box").unwrap();
+        let variables = BTreeMap::from([("CWD".to_owned(), path.to_owned())]);
+        let Files { start, secrets } = files(path, &name, Some("/no/worker"), &variables).unwrap();
+        let file = folder.path().join(SECRETS);
+        std::fs::write(&file, secrets).unwrap();
+        let ran = Command::new("sh").args(["-c", &start]).output().unwrap();
+        assert_eq!(ran.status.code(), Some(127), "{ran:?}");
+        assert!(!file.exists());
     }
 
     #[test]

@@ -6,7 +6,7 @@ pub enum Isolation {
     /// The strongest that works on this machine.
     #[default]
     Auto,
-    /// Its own view of files, processes and users.
+    /// Its own view of files, processes, users and the network.
     Namespaces,
     /// Restricted by the kernel only.
     Landlock,
@@ -34,7 +34,7 @@ impl Isolation {
             Self::Auto => "its agent is isolated in the strongest way that works on this machine",
             Self::Namespaces => {
                 "its agent (isolation: namespaces) sees only system directories, its own directories and its own \
-                 processes; it has this machine's access to networks"
+                 processes; it reaches the network only through its worker's endpoints and proxy"
             }
             Self::Landlock => {
                 "its agent (isolation: landlock) can read system directories and change only its own; it sees other \

@@ -8,6 +8,7 @@ use kit::seed;
 use providers::daytona::{Daytona, Options, WorkerSource};
 use providers::{Deletion, Failure, FailureClass, RequestedSize, SandboxProvider, SandboxSpec, State};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -64,9 +65,50 @@ async fn sandbox_is_created_from_the_spec_without_secrets() {
     assert_eq!(seen.request, expected);
     assert_eq!(seen.commands.len(), 1);
     assert!(!seen.commands[0].contains(support::SECRET), "{:?}", seen.commands);
-    let home = seen.commands[0].split('"').nth(1).unwrap().trim_end_matches("/start").to_owned();
-    let left: Vec<_> = std::fs::read_dir(home).unwrap().flatten().map(|entry| entry.file_name()).collect();
-    assert!(!left.contains(&"variables".into()), "it was removed before the worker ran: {left:?}");
+    for entry in std::fs::read_dir(home_of_worker(&fake)).unwrap().flatten() {
+        let content = std::fs::read(entry.path()).unwrap();
+        assert!(!String::from_utf8_lossy(&content).contains(support::SECRET), "{entry:?}");
+    }
+}
+
+/// The directory of the worker's files in the first sandbox.
+fn home_of_worker(fake: &daytona::Daytona) -> PathBuf {
+    let command = fake.sandboxes()[0].commands[0].clone();
+    PathBuf::from(command.split('"').nth(1).unwrap()).parent().unwrap().to_owned()
+}
+
+/// A worker that prints the mode of its secrets and its environment, and keeps both.
+const INSPECTING_WORKER: &str = r#"#!/bin/sh
+stat -c 'mode %a' "$SECRETS_FILE"
+env
+echo inspected
+exec sleep 1000
+"#;
+
+#[tokio::test]
+async fn secrets_reach_the_worker_in_a_file_and_not_in_its_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("worker.sh");
+    std::fs::write(&program, INSPECTING_WORKER).unwrap();
+    let fake = daytona::Daytona::start(daytona::Options::default()).await;
+    let provider = with_worker(&fake, WorkerSource::File(program));
+    let found = provider.create(&spec("box")).await.unwrap();
+    provider.upload(&found).await.unwrap();
+    let mut variables = variables("daytona-file");
+    variables.insert("GITHUB_TOKEN".to_owned(), "planted-key".to_owned());
+    provider.start(&found, &variables).await.unwrap();
+    let printed = until("the environment of the worker", async || {
+        let log = provider.logs(&id("box")).await.unwrap().text;
+        log.contains("inspected").then_some(log)
+    });
+    let printed = printed.await;
+    assert!(printed.contains("mode 600\n") && printed.contains("SANDBOX_ID=box\n"), "{printed}");
+    let secrets = std::fs::read(home_of_worker(&fake).join("secrets")).unwrap();
+    let secrets: serde_json::Value = serde_json::from_slice(&secrets).unwrap();
+    for (name, value) in variables {
+        assert!(!printed.contains(&name) && !printed.contains(&value), "{name}: {printed}");
+        assert_eq!(secrets[&name], value.as_str());
+    }
 }
 
 #[tokio::test]
@@ -273,9 +315,10 @@ async fn one_worker_runs_whichever_response_of_the_start_is_lost() {
         Operation::RunInSession,
     ];
     for operation in operations {
-        for fault in [Fault::ResponseLost, Fault::Error, Fault::ErrorAfterExecution, busy("retry-after")] {
+        let faults = [Fault::ResponseLost, Fault::Error, Fault::ErrorAfterExecution, busy("retry-after")];
+        for (number, fault) in faults.into_iter().enumerate() {
             let (fake, provider, _folder) = stage(daytona::Options::default()).await;
-            let mark = format!("daytona-{operation:?}-{fault:?}");
+            let mark = format!("daytona-{operation:?}-{number}");
             let found = provider.create(&spec("box")).await.unwrap();
             provider.upload(&found).await.unwrap();
             fake.set_faults(Faults::none().once(operation, fault));

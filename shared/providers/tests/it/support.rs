@@ -55,6 +55,7 @@ fn unique(mark: &str) -> String {
 
 /// Exports the variables of [`variables`], which are JSON.
 const EXPORT: &str = r#"json=$(cat "$SECRETS_FILE")
+[ ! -f "$SECRETS_FILE" ] || rm "$SECRETS_FILE"
 for name in TEST_MARK SANDBOX_TOKEN; do
 value=$(printf %s "$json" | sed "s/.*\"$name\":\"\([^\"]*\)\".*/\1/")
 export "$name=$value"
@@ -64,7 +65,7 @@ done
 /// A worker script that prints `begun`, starts one child in its process group and one outside, and keeps running. `extra`
 /// is a line of the script.
 pub fn worker(folder: &Path, extra: &str) -> PathBuf {
-    // Variables from standard input become its environment, as if it had started with them.
+    // Its variables become its environment, as if it had started with them.
     let script = format!(
         "#!/bin/sh\nif [ -n \"$SECRETS_FILE\" ]; then\n{EXPORT}unset SECRETS_FILE\nexec \"$0\"\nfi\necho \"begun $SANDBOX_ID with a token of ${{#SANDBOX_TOKEN}} letters\"\n{extra}\n\
          setsid sleep 1000 &\nsleep 1001 &\nsleep 1002\n"

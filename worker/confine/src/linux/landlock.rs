@@ -1,5 +1,6 @@
 //! Restricts access to files, and connections and signals to processes outside.
 
+use crate::gap::LandlockSupport;
 use crate::helper::Restrictions;
 use crate::policy::{DEVICES, SYSTEM};
 use anyhow::Context;
@@ -12,10 +13,19 @@ use std::path::{Path, PathBuf};
 /// Required restrictions. Earlier versions cannot restrict truncating (Linux 6.2) and moving files.
 const REQUIRED: ABI = ABI::V3;
 
-/// Fails if this kernel cannot enforce what is required.
-pub(crate) fn probe() -> anyhow::Result<()> {
+/// What this kernel can enforce. Fails if that is less than required.
+pub(crate) fn probe() -> anyhow::Result<LandlockSupport> {
     ruleset()?;
-    Ok(())
+    let strict = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    Ok(LandlockSupport {
+        scopes: strict().scope(scopes()).is_ok(),
+        unix_socket_paths: strict().handle_access(AccessFs::ResolveUnix).is_ok(),
+    })
+}
+
+/// Signals and abstract Unix sockets.
+fn scopes() -> BitFlags<Scope> {
+    Scope::from_all(ABI::V6)
 }
 
 fn ruleset() -> anyhow::Result<RulesetCreated> {
@@ -24,17 +34,17 @@ fn ruleset() -> anyhow::Result<RulesetCreated> {
         .handle_access(AccessFs::from_all(REQUIRED))
         .context("this kernel does not support Landlock ABI 3")?;
     // Newer kernels also restrict signals and abstract sockets (6.12), and connections to Unix sockets by path (7.1).
-    let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(ABI::V6))?;
+    let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).scope(scopes())?;
     let ruleset = ruleset.handle_access(AccessFs::ResolveUnix)?;
     ruleset.create().context("this kernel does not support Landlock, or it is disabled")
 }
 
 pub(super) fn restrict(restrictions: &Restrictions) -> anyhow::Result<()> {
-    // With its own mounts the process is confined without Landlock too, which may be disabled.
-    let ruleset = match ruleset() {
-        Err(_) if restrictions.own_mounts => return Ok(()),
-        ruleset => ruleset?,
-    };
+    // With its own mounts the process is confined without Landlock too. The worker reports that it is missing.
+    if restrictions.own_mounts && !restrictions.landlock {
+        return Ok(());
+    }
+    let ruleset = ruleset()?;
     let read = AccessFs::from_read(REQUIRED) | AccessFs::ResolveUnix;
     let write = AccessFs::from_all(REQUIRED) | AccessFs::ResolveUnix;
     let mut rules = Rules { ruleset, hidden: hidden(restrictions) };

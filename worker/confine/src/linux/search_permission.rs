@@ -1,6 +1,6 @@
 //! Lets a group pass through a directory, with an entry in its access control list.
 //!
-//! The permission bits stay as they are for everyone else. The group cannot list the directory.
+//! The permission bits stay as they are for other users. The group cannot list the directory.
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! Gives directories with their content to the user of an agent.
+//! Changes the owner of directories and their contents to the agent's user.
 //!
 //! **Invariant:** only what this worker or another agent has made is given away: regular files, directories and links, on the
 //! mount of the directory, that belong to root or to the user of an agent. The rest stays as it is.
@@ -28,7 +28,7 @@ impl User {
         self.change_owner(&root, &fstat(&root)?)?;
         let mut pending = vec![PathBuf::from(".")];
         while let Some(path) = pending.pop() {
-            self.own_entries(&root, &path, &mut pending)?;
+            self.chown_entries(&root, &path, &mut pending)?;
         }
         Ok(())
     }
@@ -37,8 +37,7 @@ impl User {
         let canonical = directory.canonicalize()?;
         let refused = |why: &str| {
             Err(io::Error::other(format!(
-                "{} {why}; use a directory of the agent's own instead, such as a new one in it, \
-                 as CWD, AGENT_HOME, TMPDIR or in the policy",
+                "{} {why}; create a subdirectory for the agent and set CWD, AGENT_HOME, TMPDIR or the policy to it",
                 canonical.display()
             )))
         };
@@ -51,14 +50,14 @@ impl User {
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = openat2(CWD, &canonical, flags, Mode::empty(), resolve)?;
         let owner = fstat(&opened)?.st_uid;
-        if owner != self.id && !self.may_take_from(owner) {
+        if owner != self.id && !self.may_chown_from(owner) {
             return refused(&format!("belongs to another user ({owner})"));
         }
         Ok(opened)
     }
 
-    /// Takes the entries of the directory at `path` below `root`. Adds directories among them to `pending`.
-    fn own_entries(self, root: &OwnedFd, path: &Path, pending: &mut Vec<PathBuf>) -> io::Result<()> {
+    /// Changes the owner of the entries of the directory at `path` below `root`. Adds directories among them to `pending`.
+    fn chown_entries(self, root: &OwnedFd, path: &Path, pending: &mut Vec<PathBuf>) -> io::Result<()> {
         let Ok(directory) = open_directory(root, path) else {
             // It was replaced or removed, or its path is too long. In any case a process of this user did it.
             return Ok(());
@@ -75,30 +74,30 @@ impl User {
                 // Another mount is not entered.
                 let Ok(opened) = open_directory(root, &inner) else { continue };
                 let status = fstat(&opened)?;
-                if self.has(&status) || self.may_take_from(status.st_uid) {
+                if self.is_owned(&status) || self.may_chown_from(status.st_uid) {
                     self.change_owner(&opened, &status)?;
                     pending.push(inner);
                 }
-            } else if self.takes(&status) {
-                self.take(&directory, name)?;
+            } else if self.should_chown(&status) {
+                self.chown_entry(&directory, name)?;
             }
         }
         Ok(())
     }
 
-    /// Whether it gets a file that is not a directory.
-    fn takes(self, status: &Stat) -> bool {
+    /// Whether the owner of an entry that is not a directory should change.
+    fn should_chown(self, status: &Stat) -> bool {
         let is_plain = [FileType::RegularFile, FileType::Symlink];
         is_plain.contains(&FileType::from_raw_mode(status.st_mode))
             && status.st_nlink == 1
-            && !self.has(status)
-            && self.may_take_from(status.st_uid)
+            && !self.is_owned(status)
+            && self.may_chown_from(status.st_uid)
     }
 
     /// What is checked is what changes its owner: the entry may be replaced at any time.
-    fn take(self, directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    fn chown_entry(self, directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
         let Ok(file) = open_beneath(directory, Path::new(name), OFlags::PATH) else { return Ok(()) };
-        if self.takes(&fstat(&file)?) {
+        if self.should_chown(&fstat(&file)?) {
             chownat(file.as_fd(), "", Some(self.uid()), Some(self.gid()), AtFlags::EMPTY_PATH)?;
         }
         Ok(())
@@ -123,6 +122,7 @@ fn open_beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedF
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::Write;
     use std::os::unix::fs::{MetadataExt, chown, symlink};
     use std::process::Command;
 
@@ -136,6 +136,15 @@ mod tests {
         rustix::process::geteuid().is_root()
     }
 
+    /// Whether this is a plain user, who gives nothing away. Says so, also if the output of tests is captured.
+    fn lacks_root() -> bool {
+        if !is_root() {
+            let test = std::thread::current().name().unwrap_or_default().to_owned();
+            let _ = writeln!(io::stderr(), "{test}: skipped: needs root");
+        }
+        !is_root()
+    }
+
     fn run(program: &str, arguments: &[&str]) {
         let output = Command::new(program).args(arguments).output().unwrap();
         assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
@@ -143,8 +152,7 @@ mod tests {
 
     #[test]
     fn only_files_of_root_and_of_agents_are_given_away() {
-        if !is_root() {
-            // Another user gives nothing away.
+        if lacks_root() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -179,8 +187,7 @@ mod tests {
 
     #[test]
     fn other_mounts_in_the_directory_are_not_given_away() {
-        if !is_root() {
-            // Another user gives nothing away.
+        if lacks_root() {
             return;
         }
         if std::env::var_os(OWN_MOUNTS).is_none() {

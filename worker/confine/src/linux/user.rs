@@ -95,18 +95,18 @@ impl User {
         Gid::from_raw(self.id)
     }
 
-    /// Whether a file that belongs to `owner` may be given to this user: it is that of root or of another agent.
-    pub(super) fn may_take_from(self, owner: u32) -> bool {
+    /// Whether files of `owner` may become those of this user: it is root or another agent.
+    pub(super) fn may_chown_from(self, owner: u32) -> bool {
         let numbers = if self.agents == NUMBERS.start { NUMBERS } else { FEW_NUMBERS };
         owner == 0 || (numbers.contains(&owner) && owner != numbers.start)
     }
 
-    pub(super) fn has(self, status: &Stat) -> bool {
+    pub(super) fn is_owned(self, status: &Stat) -> bool {
         (status.st_uid, status.st_gid) == (self.id, self.id)
     }
 
     pub(super) fn change_owner(self, file: impl AsFd, status: &Stat) -> io::Result<()> {
-        if !self.has(status) {
+        if !self.is_owned(status) {
             fchown(file, Some(self.uid()), Some(self.gid()))?;
         }
         Ok(())

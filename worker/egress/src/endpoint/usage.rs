@@ -18,6 +18,8 @@ pub struct Tokens {
 }
 
 /// Counts the tokens of an endpoint, and stops it. Clones are the same meter.
+///
+/// Deliberately absent: a reader of the counts. Budgets will compare them with a limit, and stop the endpoint.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Mutex<State>>);
 
@@ -48,7 +50,7 @@ impl Meter {
         self.state().requests
     }
 
-    /// Answers all further requests with a refusal, or forwards them again. Running requests continue.
+    /// Rejects all further requests, or with `None` forwards them again. Running requests continue.
     pub fn refuse(&self, refusal: Option<Refusal>) {
         self.state().refusal = refusal;
     }

@@ -51,7 +51,7 @@ const METADATA_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0
 /// Translation to IPv4 by the network (RFC 6052).
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// Whether an address is one of a host on the internet. IPv6 addresses that stand for an IPv4 address are judged by it.
+/// Whether an address is one of a host on the internet. IPv6 addresses that stand for an IPv4 address are classified by it.
 pub fn is_public(address: IpAddr) -> bool {
     match embedded(address) {
         IpAddr::V4(address) => !within(address, &RESERVED) && !within(address, &PRIVATE),

@@ -37,8 +37,8 @@ pub(super) struct Denials {
 #[derive(Debug)]
 struct Host {
     reported_at: Instant,
-    /// Denied connections that were not reported.
-    silent: u64,
+    /// Denied connections since the last report.
+    unreported: u64,
 }
 
 impl Denials {
@@ -67,12 +67,12 @@ impl Denials {
         }
         match hosts.get_mut(&host) {
             Some(known) if now.duration_since(known.reported_at) < INTERVAL => {
-                known.silent += 1;
+                known.unreported += 1;
                 None
             }
             known => {
-                let count = known.map_or(0, |known| known.silent) + 1;
-                hosts.insert(host.clone(), Host { reported_at: now, silent: 0 });
+                let count = known.map_or(0, |known| known.unreported) + 1;
+                hosts.insert(host.clone(), Host { reported_at: now, unreported: 0 });
                 Some((host, count))
             }
         }

@@ -56,8 +56,8 @@ where
 {
     let tunnel: Mutex<Option<Tunnel>> = Mutex::default();
     let accepted = &tunnel;
-    let respond = move |request| async move {
-        let response = match answer(proxy, request, accepted).await {
+    let service = move |request| async move {
+        let response = match respond(proxy, request, accepted).await {
             Ok(response) | Err(response) => response,
         };
         Ok::<_, Infallible>(response)
@@ -65,7 +65,7 @@ where
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(proxy.limits.head)
-        .serve_connection(TokioIo::new(stream), service_fn(respond))
+        .serve_connection(TokioIo::new(stream), service_fn(service))
         .with_upgrades()
         .await
         .map_err(io::Error::other)?;
@@ -78,7 +78,7 @@ where
 }
 
 /// Both results are responses; the second is of the proxy itself.
-async fn answer(
+async fn respond(
     proxy: &Proxy,
     mut request: Request<Incoming>,
     tunnel: &Mutex<Option<Tunnel>>,

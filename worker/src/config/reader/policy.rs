@@ -2,7 +2,7 @@
 
 use super::Reader;
 use confine::Policy;
-use contract::policy::{Directory, PolicyError, PolicyPath, SandboxPolicy};
+use contract::policy::{ForbiddenDirectory, PolicyError, PolicyPath, SandboxPolicy};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ impl Reader<'_> {
     }
 
     fn not_readable(&self, real: &Path, policy: &Policy) -> Option<String> {
-        if let Some(why) = Directory::not_readable(real) {
+        if let Some(why) = ForbiddenDirectory::for_reading(real) {
             return Some(why.to_string());
         }
         let is_hidden = |hidden: &PathBuf| real.starts_with(real_path(hidden));
@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     fn not_writable(&self, real: &Path, policy: &Policy) -> Option<String> {
-        if let Some(why) = Directory::not_writable(real) {
+        if let Some(why) = ForbiddenDirectory::for_writing(real) {
             return Some(why.to_string());
         }
         let overlaps = |hidden: &PathBuf| {

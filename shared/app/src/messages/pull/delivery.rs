@@ -172,7 +172,7 @@ impl<'a> Plan<'a> {
         self.messages.push(Delivered { message, delivery });
     }
 
-    /// The message leaves the mailbox, so that it does not hold back the others for ever.
+    /// The message leaves the mailbox, so that it does not hold back the others permanently.
     fn give_up(&mut self, mut message: Message, now: Timestamp) {
         self.undeliverable += 1;
         let detail = format!("pulled {} times without an acknowledgement", message.deliveries);

@@ -8,6 +8,7 @@ import { Markdown } from '../../../ui/markdown'
 import { Failed, Loading } from '../../../ui/states'
 import { StatusBadge, ofSandbox, ofTask } from '../../../ui/status'
 import { count, dollars } from '../../../util/numbers'
+import { principalName } from '../../../util/principals'
 import { duration, useNow } from '../../../util/time'
 import { Fact, FactList, IdFact, Section, TimeFact } from './fact-list'
 import { originOf } from './origin'
@@ -93,12 +94,22 @@ function Sandbox({ sandbox, log }: { sandbox: SandboxOut; log: Log }) {
         <Fact name="Provider">{origin.provider}</Fact>
         <Fact name="Agent">{run.agent}</Fact>
         <Fact name="Model">{run.model}</Fact>
-        <Fact name="Isolation">{run.isolation}</Fact>
+        <Fact name="Isolation">{run.isolation === 'none' ? 'none: not isolated' : run.isolation}</Fact>
+        <Fact name="Not covered">
+          {run.notCovered.length > 0 && (
+            <ul className="flex flex-col gap-1">
+              {run.notCovered.map((sentence) => (
+                <li key={sentence}>{sentence}</li>
+              ))}
+            </ul>
+          )}
+        </Fact>
         <Fact name="Repository">{origin.repository}</Fact>
         <Fact name="Branch">
           {origin.branch !== null && <span className="font-mono text-xs">{origin.branch}</span>}
         </Fact>
         <TimeFact name="Created" at={sandbox.created_at} />
+        <Fact name="Registered by">{registrantOf(sandbox)}</Fact>
         <TimeFact name="Agent started" at={run.startedAt} />
         <TimeFact name="Ended" at={ended} />
         <Fact name="Duration">
@@ -221,6 +232,11 @@ function Counts({ run, types }: { run: Run; types: Readonly<Record<string, numbe
       )}
     </Section>
   )
+}
+
+/** Who registered the sandbox, if the plane did not create it for a task. */
+function registrantOf({ registered_by: by }: SandboxOut): string | null {
+  return by === undefined ? null : principalName({ kind: by.kind, id: by.id ?? null })
 }
 
 /** Timestamps of the API sort as text. */

@@ -102,7 +102,7 @@ function Server({ sandboxId, preview }: { sandboxId: string; preview: Preview })
   return (
     <Empty title="This server cannot be shown here">
       {preview.port !== null && <p>It listens on port {preview.port} inside the sandbox.</p>}
-      <p>Its sandbox has no provider that makes links to it.</p>
+      <p>The provider of this sandbox does not offer preview links.</p>
       {preview.url !== null && <ReportedUrl url={preview.url} />}
     </Empty>
   )

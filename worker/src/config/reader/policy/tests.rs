@@ -13,7 +13,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -221,6 +221,7 @@ fn policy_never_opens_state_secrets_or_the_system() {
     symlink("/etc", folder.join("to-etc")).unwrap();
     symlink(&state, folder.join("to-state")).unwrap();
     symlink("/proc", folder.join("to-proc")).unwrap();
+    symlink("/var", folder.join("to-var")).unwrap();
     fs::write(folder.join("file"), "").unwrap();
     let text = |path: &Path| path.display().to_string();
     for (field, path, why) in [
@@ -235,6 +236,7 @@ fn policy_never_opens_state_secrets_or_the_system() {
         ("allowRead", text(&state.join("outbox")), "the state of the worker"),
         ("allowRead", text(&folder.join("to-state/outbox")), "the state of the worker"),
         ("allowRead", text(&folder.join("to-proc/1")), "a directory of the system (/proc)"),
+        ("allowRead", text(&folder.join("to-var")), "the data of other users and services (/var)"),
     ] {
         let policy = serde_json::json!({ "filesystem": { field: [path] } }).to_string();
         let variables =
@@ -307,4 +309,51 @@ fn setting_sources_of_the_repository_need_the_policy() {
     assert!(warned(&[("SETTING_SOURCES", "user,project")]));
     assert!(!warned(&[("SETTING_SOURCES", "user,project"), allows]));
     assert!(!warned(&[("SETTING_SOURCES", "user")]));
+}
+
+/// The first and last address of every IPv4 network with up to 10 bits, and of some smaller ones, as the ranges have.
+fn networks() -> impl Strategy<Value = (u32, u32)> {
+    let of_registry = [
+        "100.100.100.200",
+        "168.63.129.16",
+        "169.254.0.0",
+        "172.16.0.0",
+        "192.0.0.0",
+        "192.0.2.0",
+        "192.88.99.0",
+        "192.168.0.0",
+        "198.18.0.0",
+        "198.51.100.0",
+        "203.0.113.0",
+    ];
+    let named = of_registry.map(|text| text.parse::<Ipv4Addr>().unwrap().to_bits());
+    let first = prop_oneof![select(named.to_vec()), any::<u32>()];
+    (first, 0..=32_u32).prop_map(|(first, length)| {
+        let hosts = u32::MAX.checked_shr(length).unwrap_or_default();
+        (first & !hosts, first | hosts)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Otherwise a policy lists a host that its worker never reaches, or refuses one that it would.
+    #[test]
+    fn policies_and_the_proxy_agree_which_addresses_are_public(
+        (first, last) in networks(), ipv6: u128, prefix in select(vec![0x2001_u128, 0x2002, 0x64, 0xfd00, 0x3fff])
+    ) {
+        let v4 = [first, last, first.wrapping_sub(1), last.wrapping_add(1)].map(Ipv4Addr::from_bits);
+        let v6 = [ipv6, (ipv6 >> 16) | (prefix << 112), (ipv6 >> 32) | (prefix << 112) | (0xff9b << 96)];
+        let v6 = v6.map(Ipv6Addr::from_bits);
+        let translated = Ipv6Addr::from_bits((0x64_ff9b_u128 << 96) | u128::from(first));
+        let mapped = v4[0].to_ipv6_mapped();
+        let texts = v4.iter().map(ToString::to_string);
+        let texts = texts.chain(v6.iter().chain([&translated, &mapped]).map(|address| format!("[{address}]")));
+        let addresses = v4.map(IpAddr::from).into_iter().chain(v6.map(IpAddr::from));
+        let addresses = addresses.chain([translated.into(), mapped.into()]);
+        for (address, text) in addresses.zip(texts) {
+            let host = Host::parse(&text).unwrap();
+            prop_assert_eq!(!host.is_private(), egress::policy::is_public(address), "{}", address);
+        }
+    }
 }
