@@ -465,6 +465,83 @@ export interface TaskDependencies {
   blocked_tasks: BlockedTask[];
 }
 
+/** The changes of one file. */
+export interface FileDiff {
+  path: string;
+  /** If it was renamed or copied. */
+  previous_path: string | null;
+  /** `created`, `modified`, `deleted`, `renamed` or `copied`. */
+  change_type: string;
+  additions: number;
+  deletions: number;
+  /** The hunks of a unified diff; `null` for binary files. */
+  diff: string | null;
+  /** Whether the diff was cut because of its size. */
+  diff_truncated: boolean;
+}
+
+/** `GET /api/v1/tasks/{id}/diff`: what the branch has changed since it left its base. */
+export interface TaskDiff {
+  task_id: TaskId;
+  branch: string;
+  base: string;
+  /** The newest commit of the branch. */
+  commit: string;
+  /** Number of commits that the base does not have. */
+  ahead: number;
+  /** Number of commits of the base that the branch does not have. */
+  behind: number;
+  /** Sorted by path. */
+  files: FileDiff[];
+  /** Whether there are more files. */
+  files_truncated: boolean;
+}
+
+/** A check of a commit. */
+export interface CheckOut {
+  name: string;
+  /** `pending`, `success`, `failure` or `neutral`. */
+  state: string;
+  summary: string | null;
+  url: string | null;
+}
+
+/** `GET` and `POST /api/v1/tasks/{id}/pull-request`: the state at the code host. */
+export interface PullRequestOut {
+  task_id: TaskId;
+  /** As the request named it. */
+  repository: string;
+  /** `github` or `local`. */
+  code_host: string;
+  branch: string;
+  /** The branch that the work goes to. */
+  base: string;
+  /** `null` if there is no pull request yet. */
+  number: number | null;
+  url: string | null;
+  /** `open`, `merged` or `closed`. */
+  state: string | null;
+  /** The newest commit of the branch; `null` if the branch was deleted. */
+  commit: string | null;
+  /** Whether it merges without conflicts; `null` while the code host computes it. */
+  mergeable: boolean | null;
+  /** `success`, `failure` or `pending`; `null` if there are no checks. */
+  ci_status: string | null;
+  /** Checks of the commit, without that of the plane. */
+  checks: CheckOut[];
+}
+
+/** Response to a merge. */
+export interface MergedOut {
+  task_id: TaskId;
+  number: number;
+  url: string;
+  base: string;
+  /** The commit of the base that contains the work. */
+  commit: string;
+  branch_deleted: boolean;
+}
+
 export const TICKET_STATUSES = [
   "backlog",
   /** The requirements are being analyzed. */
@@ -734,6 +811,28 @@ export interface NewMessage {
 /** `POST /api/v1/tasks/{id}/fail` and `…/cancel`. The body may be empty. */
 export interface EndTask {
   reason?: string;
+}
+
+/** How to merge. */
+export const MERGE_METHOD_INS = [
+  /** A commit with two parents. */
+  "merge",
+  /** One commit with all changes. */
+  "squash",
+  /** The commits of the branch, on top of the base. */
+  "rebase",
+] as const;
+/** How to merge. */
+export type MergeMethodIn = (typeof MERGE_METHOD_INS)[number];
+
+/** `POST /api/v1/tasks/{id}/merge`. */
+export interface MergeTask {
+  /** Default: `squash`. */
+  method?: MergeMethodIn;
+  /** The newest commit of the branch that the caller has seen. If there is a newer one, nothing is merged. */
+  commit?: string;
+  /** Whether to delete the branch afterwards. Default: `true`. */
+  delete_branch?: boolean;
 }
 
 /** `POST /api/v1/tickets/{id}/transition`. */
