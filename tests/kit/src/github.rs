@@ -233,6 +233,9 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         body: json.clone(),
     });
     let fault = lock(&server.injector).next(operation);
+    if fault == Some(Fault::NoResponse) {
+        return std::future::pending().await;
+    }
     let is_executed = fault.as_ref().is_none_or(Fault::is_executed);
     let done = match is_executed {
         false => None,

@@ -5,6 +5,7 @@ use crate::{Base, Branch, Creation, Failure, Reason};
 
 impl Repository {
     pub(super) async fn check_base(&self, base: Option<&str>) -> Result<Base, Failure> {
+        self.git.check_version().await?;
         // Also finds out whether the repository can be written.
         drop(self.lock().await?);
         let name = self.directory.display();

@@ -20,6 +20,9 @@ const MAX_ERROR_BYTES: u64 = 64 * 1024;
 /// Maximum length of an error message of git that we pass on.
 const MAX_MESSAGE_CHARS: usize = 300;
 
+/// The first version that has `git merge-tree --write-tree`.
+const MIN_VERSION: (u32, u32) = (2, 38);
+
 /// Settings that start programs or change what the commands here do. Filters and merge drivers have names and are added by
 /// [`Git::without_programs`].
 const SETTINGS: [(&str, &str); 19] = [
@@ -136,6 +139,19 @@ impl Git {
         Ok(self)
     }
 
+    /// Whether this git can merge without a working tree.
+    pub(super) async fn check_version(&self) -> Result<(), Failure> {
+        let text = self.text(&["version"]).await?;
+        if version(&text).is_none_or(|version| version >= MIN_VERSION) {
+            return Ok(());
+        }
+        let (major, minor) = MIN_VERSION;
+        let message = format!(
+            "{text} is too old for repositories of this machine: install git {major}.{minor} or later"
+        );
+        Err(Failure::new(Reason::Invalid, message))
+    }
+
     /// The standard output of a command that must succeed, without the line break at its end.
     pub(super) async fn text(&self, arguments: &[&str]) -> Result<String, Failure> {
         self.text_of(arguments, &[]).await
@@ -229,7 +245,7 @@ impl Git {
 }
 
 impl Output {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim_end_matches('\n').to_owned()
     }
 
@@ -249,6 +265,12 @@ impl Output {
         };
         Failure::new(reason, format!("git {command} failed: {message}"))
     }
+}
+
+/// Major and minor number of `git version 2.39.5 (Apple Git-154)`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("git version ")?.split(['.', ' ']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn not_started(error: &io::Error) -> Failure {
@@ -272,4 +294,24 @@ async fn communicate(child: &mut Child, input: &[u8]) -> io::Result<Output> {
     }
     let code = child.wait().await?.code().unwrap_or(-1);
     Ok(Output { code, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (text, expected) in [
+            ("git version 2.39.5", Some((2, 39))),
+            ("git version 2.39.5 (Apple Git-154)", Some((2, 39))),
+            ("git version 2.100", Some((2, 100))),
+            ("git version 3.0.rc1", Some((3, 0))),
+            ("another git", None),
+        ] {
+            assert_eq!(version(text), expected, "{text}");
+        }
+        assert!(version("git version 2.9.1").unwrap() < MIN_VERSION);
+        assert!(version("git version 3.0.0").unwrap() > MIN_VERSION);
+    }
 }

@@ -84,7 +84,7 @@ impl Repository {
 
     /// Whether the branches merge without conflicts.
     pub(super) async fn is_mergeable(&self, base: &str, head: &str) -> Result<bool, Failure> {
-        match self.merged_tree(&[base, head]).await {
+        match self.merged_tree([base, head]).await {
             Ok(tree) => Ok(matches!(tree, Tree::Clean(_))),
             Err(failure) if failure.reason == Reason::NotMergeable => Ok(false),
             Err(failure) => Err(failure),
@@ -98,7 +98,7 @@ impl Repository {
         head: &str,
         merge: &Merge,
     ) -> Result<String, Failure> {
-        let tree = self.clean_tree(&[base, head]).await?;
+        let tree = self.clean_tree([base, head]).await?;
         let Content { branch, base: base_name, .. } = &record.content;
         let title = merge.title.clone().unwrap_or_else(|| format!("Merge {branch} into {base_name}"));
         let message = format!("{title}\n\n{}\n", record.content.title);
@@ -113,7 +113,7 @@ impl Repository {
         head: &str,
         merge: &Merge,
     ) -> Result<String, Failure> {
-        let tree = self.clean_tree(&[base, head]).await?;
+        let tree = self.clean_tree([base, head]).await?;
         let Record { number, content, .. } = record;
         let title = merge.title.clone().unwrap_or_else(|| format!("{} (#{number})", content.title));
         let range = format!("{base}..{head}");
@@ -139,7 +139,7 @@ impl Repository {
                 onto = commit.to_owned();
                 continue;
             }
-            let tree = self.clean_tree(&["--merge-base", parent, &onto, commit]).await?;
+            let tree = self.picked_tree(parent, &onto, commit).await?;
             if tree == self.git.text(&["rev-parse", &format!("{onto}^{{tree}}")]).await? {
                 continue;
             }
@@ -151,8 +151,16 @@ impl Repository {
         Ok(onto)
     }
 
-    async fn clean_tree(&self, arguments: &[&str]) -> Result<String, Failure> {
-        match self.merged_tree(arguments).await? {
+    /// What `commit` has changed since `parent`, applied to `onto`. A commit with the files of `onto` and this parent makes it
+    /// the common commit of a merge: git before 2.40 cannot be given one.
+    async fn picked_tree(&self, parent: &str, onto: &str, commit: &str) -> Result<String, Failure> {
+        let files = format!("{onto}^{{tree}}");
+        let target = self.new_commit(&files, &[parent], b"Target of a rebase\n", None).await?;
+        self.clean_tree([&target, commit]).await
+    }
+
+    async fn clean_tree(&self, sides: [&str; 2]) -> Result<String, Failure> {
+        match self.merged_tree(sides).await? {
             Tree::Clean(tree) => Ok(tree),
             Tree::Conflict(files) => {
                 let message = format!("these files conflict with the base: {}", named(&files));
@@ -161,9 +169,9 @@ impl Repository {
         }
     }
 
-    async fn merged_tree(&self, arguments: &[&str]) -> Result<Tree, Failure> {
+    async fn merged_tree(&self, sides: [&str; 2]) -> Result<Tree, Failure> {
         let command = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z"];
-        let output = self.git.run(&[&command, arguments].concat(), &[], &[]).await?;
+        let output = self.git.run(&[&command[..], &sides].concat(), &[], &[]).await?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut parts = text.split('\0').map(str::to_owned);
         let tree = parts.next().unwrap_or_default();

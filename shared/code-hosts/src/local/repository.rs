@@ -13,7 +13,7 @@ pub(super) struct Repository {
     /// The top of the working tree, or the bare repository.
     pub directory: PathBuf,
     /// The git directory that all working trees share.
-    git_directory: PathBuf,
+    pub git_directory: PathBuf,
     timeout: Duration,
 }
 

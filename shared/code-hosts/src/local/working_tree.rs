@@ -1,9 +1,13 @@
 //! Working trees of people: they are only fast-forwarded, and only if no local change is in the way.
 
+use super::git::Git;
 use super::merge::named;
 use super::repository::Repository;
 use crate::{Failure, Reason};
 use std::path::{Path, PathBuf};
+
+/// In the git directory, while attributes are read.
+const INDEX_FILE: &str = "sunaba.index";
 
 impl Repository {
     /// The working tree in which a branch is checked out.
@@ -37,9 +41,7 @@ impl Repository {
         if changed.code != 0 {
             return Err(changed.failure(&diff));
         }
-        let source = format!("--source={new}");
-        let attributes =
-            git.text_of(&["check-attr", &source, "--stdin", "-z", "filter"], &changed.stdout).await?;
+        let attributes = self.filters(&git, new, &changed.stdout).await?;
         let fields: Vec<&str> = attributes.split('\0').collect();
         let filtered =
             fields.chunks_exact(3).filter(|triple| !["unspecified", "unset", "set"].contains(&triple[2]));
@@ -53,6 +55,22 @@ impl Repository {
             named(&files)
         );
         Err(Failure::new(Reason::NotMergeable, message))
+    }
+
+    /// The attribute `filter` of files of a commit: path, `filter` and the value, each followed by a zero byte.
+    async fn filters(&self, git: &Git, commit: &str, paths: &[u8]) -> Result<String, Failure> {
+        // An index of our own, because git before 2.40 reads attributes only from an index. The lock keeps others away.
+        let index = self.git_directory.join(INDEX_FILE);
+        let path = index.to_string_lossy();
+        let variables = [("GIT_INDEX_FILE", path.as_ref())];
+        let mut found = git.run(&["read-tree", "--no-sparse-checkout", commit], &[], &variables).await?;
+        if found.code == 0 {
+            let check = ["check-attr", "--cached", "--stdin", "-z", "filter"];
+            found = git.run(&check, paths, &variables).await?;
+        }
+        // The next call replaces it.
+        let _ = tokio::fs::remove_file(&index).await;
+        if found.code == 0 { Ok(found.text()) } else { Err(found.failure(&["check-attr"])) }
     }
 
     /// Moves the branch of a working tree, with its files, to a commit that follows the current one.

@@ -262,8 +262,9 @@ async fn unreachable_server_is_transient() {
 #[tokio::test]
 async fn slow_server_is_not_waited_for() {
     let fixture = fixture().await;
+    fixture.fake().set_faults(Faults::none().once(Operation::Branches, Fault::NoResponse));
     let mut impatient = environment(fixture.fake());
-    impatient.timeout = std::time::Duration::from_nanos(1);
+    impatient.timeout = std::time::Duration::from_millis(100);
     let host = open_in(&impatient, fixture.fake(), &fixture.variables).unwrap();
     let failure = failed(host.branches().await, Reason::Unreachable);
     assert!(failure.message.contains("timed out"), "{failure}");

@@ -4,6 +4,7 @@ use crate::support::{Fixture, Git, Kind, failed, local, request};
 use code_hosts::local::Local;
 use code_hosts::{CodeHost, Environment, Merge, MergeMethod, PullRequestState, Reason};
 use std::fs;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,8 +164,12 @@ async fn writers_take_turns() {
 #[tokio::test]
 async fn git_that_does_not_end_is_stopped() {
     let fixture = Fixture::new(Kind::LocalBare).await;
+    // git waits for a writer of this pipe.
+    let configuration = fixture.repository.0.join("config");
+    fs::remove_file(&configuration).unwrap();
+    assert!(Command::new("mkfifo").arg(&configuration).status().unwrap().success());
     let mut environment = Environment::new(Arc::new(|| 0));
-    environment.timeout = Duration::from_nanos(1);
+    environment.timeout = Duration::from_millis(100);
     let host = Local::new(&fixture.repository.0, &environment);
     let failure = failed(host.branches().await, Reason::Unreachable);
     assert!(failure.message.contains("did not finish"), "{failure}");

@@ -98,6 +98,8 @@ pub enum Fault {
     EmptyList,
     /// An empty list that continues at this URL.
     NextPage { url: String },
+    /// The connection stays open without a response; the operation is not executed.
+    NoResponse,
     /// No fault, before a listed fault of a later request.
     None,
 }
@@ -127,7 +129,7 @@ impl Fault {
             Self::NextPage { url } => {
                 Some(Reply::new(200, json!([])).header("link", format!("<{url}>; rel=\"next\"")))
             }
-            Self::RequestLost | Self::ResponseLost | Self::None => None,
+            Self::RequestLost | Self::ResponseLost | Self::NoResponse | Self::None => None,
         }
     }
 }
