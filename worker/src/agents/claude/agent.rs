@@ -11,6 +11,7 @@ use crate::config::variables::DefaultValue::{Described, Fixed, Unset};
 use crate::config::variables::{Variable, variable};
 use crate::config::{Problem, Reader};
 use crate::transcript;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -146,7 +147,7 @@ impl Conversation {
     pub fn recover(&mut self, launch: &Launch) -> Option<Recovered> {
         self.recovered = None;
         let path = transcript::path(&self.directory, &launch.cwd, launch.session.as_deref()?);
-        let (normalizer, recovered) = replay(&path, launch)?;
+        let (normalizer, recovered) = replay(&path, &launch.cwd, launch.fork_of, launch.inherited)?;
         self.recovered = Some(normalizer);
         Some(recovered)
     }
@@ -187,20 +188,20 @@ impl Conversation {
     }
 }
 
-/// `None` if there is no transcript. Entries that were written in another sandbox, or copied from a forked session, give
+/// `None` if there is no transcript, or no message in it. Entries that were written in another sandbox, or copied from a forked session, give
 /// no events.
-fn replay(path: &Path, launch: &Launch) -> Option<(Normalizer, Recovered)> {
+fn replay(path: &Path, cwd: &Path, fork_of: Option<Uuid>, inherited: u64) -> Option<(Normalizer, Recovered)> {
     let mut transcript = Vec::new();
     transcript::open(path).ok()?.read_to_end(&mut transcript).ok()?;
     // Lossy: a crash may leave an incomplete character at the end.
     let transcript = String::from_utf8_lossy(&transcript);
     let lines: Vec<&str> = transcript.lines().collect();
-    let inherited = match launch.fork_of {
+    let inherited = match fork_of {
         Some(from) => forked_lines(&path.with_file_name(format!("{from}.jsonl")), &lines),
-        None => usize::try_from(launch.inherited).unwrap_or(usize::MAX),
+        None => usize::try_from(inherited).unwrap_or(usize::MAX),
     };
     let (inherited, own) = lines.split_at(inherited.min(lines.len()));
-    let before = recover(Normalizer::new(launch.cwd.clone()), inherited.iter().copied());
+    let before = recover(Normalizer::new(cwd.to_owned()), inherited.iter().copied());
     let after = recover(before.normalizer, own.iter().copied());
     let events = after.outputs.into_iter().filter_map(|output| match output {
         AgentOutput::Event(event) => Some(event),
@@ -211,6 +212,35 @@ fn replay(path: &Path, launch: &Launch) -> Option<(Normalizer, Recovered)> {
     prompts.extend(after.prompts);
     let last_turn = if after.last_turn == LastTurn::None { before.last_turn } else { after.last_turn };
     let turns = after.normalizer.turn();
-    let recovered = Recovered { events: events.collect(), read_messages, prompts, last_turn, turns };
+    let events: Vec<_> = events.collect();
+    let has_messages = last_turn != LastTurn::None || !read_messages.is_empty() || !events.is_empty();
+    // A program that is killed early leaves a file without a message. It cannot resume that, and does not begin a session
+    // that has a file.
+    if !has_messages && fs::remove_file(path).is_ok() {
+        return None;
+    }
+    let recovered = Recovered { events, read_messages, prompts, last_turn, turns };
     Some((after.normalizer, recovered))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transcript_without_a_message_is_discarded() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("session.jsonl");
+        let recovered = |lines: &str| {
+            fs::write(&path, lines).unwrap();
+            (replay(&path, Path::new("/w"), None, 0).is_some(), path.exists())
+        };
+        let mode = r#"{"type":"mode","mode":"normal"}"#;
+        let message = r#"{"type":"user","uuid":"u","message":{"content":"do it"}}"#;
+        assert_eq!(recovered(""), (false, false));
+        assert_eq!(recovered(&format!("{mode}\n")), (false, false));
+        assert_eq!(recovered(&format!("{mode}\n{message}\n")), (true, true));
+        fs::remove_file(&path).unwrap();
+        assert!(replay(&path, Path::new("/w"), None, 0).is_none());
+    }
 }
