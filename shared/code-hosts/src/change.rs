@@ -61,7 +61,8 @@ pub struct PullRequest {
     pub base: String,
     /// The newest commit of the branch.
     pub head_commit: String,
-    /// Whether it merges without conflicts. `None` while the host computes it, and for pull requests that are not open.
+    /// Whether it merges without conflicts. `None` while the host computes it, and for pull requests that are not
+    /// open.
     pub mergeable: Option<bool>,
 }
 
@@ -160,8 +161,8 @@ pub struct FileChange {
     pub deletions: u64,
     /// The hunks, as a unified diff without file headers. `None` for binary files, and if the host has none.
     pub patch: Option<String>,
-    /// Whether [`FileChange::patch`] was cut at [`MAX_PATCH_BYTES`](crate::MAX_PATCH_BYTES), or left out because it is
-    /// too large.
+    /// Whether [`FileChange::patch`] was cut at [`MAX_PATCH_BYTES`](crate::MAX_PATCH_BYTES), or left out because
+    /// it is too large.
     pub patch_cut: bool,
 }
 

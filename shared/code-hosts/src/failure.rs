@@ -25,7 +25,8 @@ pub enum Reason {
     NothingToPropose,
     /// Changes on both sides contradict each other, or local changes would be overwritten.
     Conflict,
-    /// A rule of the host forbids the merge, such as a missing review or a failed check, or the pull request is closed.
+    /// A rule of the host forbids the merge, such as a missing review or a failed check, or the pull request is
+    /// closed.
     NotMergeable,
     /// The branch has another newest commit than the caller expects.
     HeadMoved,

@@ -1,8 +1,8 @@
 //! Repositories at github.com and GitHub Enterprise, over the REST API.
 //!
-//! Surprises of that API: an empty repository responds 409 to questions about refs; only Apps can create check runs, so a
-//! token reports commit statuses; `mergeable` is null while GitHub computes it; a merge that was done already responds 405;
-//! and a repository that the credential may not see responds 404.
+//! Surprises of that API: an empty repository responds 409 to questions about refs; only Apps can create check
+//! runs, so a token reports commit statuses; `mergeable` is null while GitHub computes it; a merge that was done
+//! already responds 405; and a repository that the credential may not see responds 404.
 //!
 //! Deliberately absent: cloning and pushing, which git does with [`CodeHost::git_access`], and webhooks.
 

@@ -1,5 +1,5 @@
-//! The interface between the plane and code hosts. A code host is a folder that implements [`CodeHost`], and a line in
-//! [`CODE_HOSTS`](crate::CODE_HOSTS).
+//! The interface between the plane and code hosts. A code host is a folder that implements [`CodeHost`], and a
+//! line in [`CODE_HOSTS`](crate::CODE_HOSTS).
 
 use crate::github::{TokenCache, client};
 use crate::{CodeHost, Failure};
@@ -16,8 +16,8 @@ pub struct CodeHostKind {
     pub title: &'static str,
     /// Variables of the task's org and project that it reads.
     pub variables: &'static [Variable],
-    /// Sends no request yet. The arguments are the address of a repository, as `contract::repository::parse` returns it,
-    /// and the values of the variables. Empty values count as not set.
+    /// Sends no request yet. The arguments are the address of a repository, as `contract::repository::parse`
+    /// returns it, and the values of the variables. Empty values count as not set.
     ///
     /// **Invariant:** a credential is sent to its own host only. That a token covers this repository of the host
     /// (`GITHUB_REPOSITORIES`) is checked by the caller, which passes no other token.
@@ -27,8 +27,8 @@ pub struct CodeHostKind {
 /// The value of a variable, by its name.
 pub type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// The repository; `None` if the host does not serve the address, or if it has no credential for it. A variable that
-/// cannot be used is a failure that names it.
+/// The repository; `None` if the host does not serve the address, or if it has no credential for it. A variable
+/// that cannot be used is a failure that names it.
 pub type Opened = Result<Option<Arc<dyn CodeHost>>, Failure>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! Code hosts: where a repository lives. One trait and its implementations.
 //!
-//! A value is one repository at a host, with the credential for it. Every call is idempotent and may be interrupted and
-//! retried: a branch, a pull request and a merge are found again if the response to their creation was lost.
+//! A value is one repository at a host, with the credential for it. Every call is idempotent and may be
+//! interrupted and retried: a branch, a pull request and a merge are found again if the response to their creation
+//! was lost.
 //!
-//! A code host is a folder here, and a line in [`CODE_HOSTS`]. [`local`] is not in the list: it needs the machine of the
-//! plane, so only the local host constructs it.
+//! A code host is a folder here, and a line in [`CODE_HOSTS`]. [`local`] is not in the list: it needs the machine
+//! of the plane, so only the local host constructs it.
 //!
-//! Deliberately absent: retries of whole calls, names of branches, texts of pull requests, and what a failure means for a
-//! task. The caller decides those.
+//! Deliberately absent: retries of whole calls, names of branches, texts of pull requests, and what a failure
+//! means for a task. The caller decides those.
 
 mod change;
 mod failure;
@@ -44,8 +45,8 @@ pub trait CodeHost: Send + Sync + fmt::Debug {
     /// Name in settings, records and logs: `github`, `local`.
     fn name(&self) -> &'static str;
 
-    /// Checks what a task needs, before a sandbox is paid for: the repository can be reached, the credential may push, and
-    /// the base exists. `None` is the default branch.
+    /// Checks what a task needs, before a sandbox is paid for: the repository can be reached, the credential may
+    /// push, and the base exists. `None` is the default branch.
     fn check<'a>(&'a self, base: Option<&'a str>) -> HostFuture<'a, Base>;
 
     /// All branches, sorted by name. An incomplete list is a failure.
@@ -72,7 +73,8 @@ pub trait CodeHost: Send + Sync + fmt::Debug {
     /// A pull request; `None` if there is none with this number.
     fn pull_request(&self, number: u64) -> HostFuture<'_, Option<PullRequest>>;
 
-    /// Merges a pull request whose head is [`Merge::head`]. If that was merged before, returns the commit of that merge.
+    /// Merges a pull request whose head is [`Merge::head`]. If that was merged before, returns the commit of that
+    /// merge.
     fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> HostFuture<'a, Merged>;
 
     /// Shows progress or the result of a task on a commit. Replaces an earlier report with the same name.

@@ -1,6 +1,7 @@
 //! Repositories on the plane's own machine: a bare one, or one with a working tree.
 //!
-//! Everything is kept in the repository itself, as refs below `refs/sunaba`, which `git clone` and `git fetch` leave alone:
+//! Everything is kept in the repository itself, as refs below `refs/sunaba`, which `git clone` and `git fetch`
+//! leave alone:
 //!
 //! | ref | content |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | `refs/sunaba/pull/<n>/record` | a blob with its title, body, branches and merge |
 //! | `refs/sunaba/checks/<commit>` | a blob with the reports about a commit |
 //!
-//! **Invariant:** nothing is forced. A branch is created where none exists, and changed only from the value that was read.
-//! A working tree is only fast-forwarded, and only if no local change is in the way.
+//! **Invariant:** nothing is forced. A branch is created where none exists, and changed only from the value that
+//! was read. A working tree is only fast-forwarded, and only if no local change is in the way.
 //!
 //! **Invariant:** no program runs that the repository names in its configuration, hooks or attributes ([`git`]).
 //!

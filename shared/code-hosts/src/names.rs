@@ -1,5 +1,5 @@
-//! Names that git accepts for branches. Hosts check a name before they use it, so that the same names are valid at all of
-//! them, and so that none is taken for an option of git.
+//! Names that git accepts for branches. Hosts check a name before they use it, so that the same names are valid at
+//! all of them, and so that none is taken for an option of git.
 
 use crate::{Failure, Reason};
 

@@ -1,8 +1,8 @@
 //! A fake GitHub: the part of its REST API that the plane uses, and git over HTTP, over real bare repositories.
 //!
-//! It responds with GitHub's statuses and messages, computes merges with git, and injects [`Faults`]. Its clock can be
-//! advanced, so that tokens expire. Deliberately absent: webhooks, reviews, GraphQL, and all fields that the plane does not
-//! read.
+//! It responds with GitHub's statuses and messages, computes merges with git, and injects [`Faults`]. Its clock
+//! can be advanced, so that tokens expire. Deliberately absent: webhooks, reviews, GraphQL, and all fields that
+//! the plane does not read.
 
 mod access;
 mod branches;

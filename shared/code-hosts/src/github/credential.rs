@@ -25,8 +25,8 @@ pub(super) enum Credential {
 pub(super) struct App {
     pub id: String,
     key: EncodingKey,
-    /// DER of the key in Base64. Tells apart Apps for which the id is the same: a cached token is only for those who have the
-    /// key.
+    /// DER of the key in Base64. Tells apart Apps for which the id is the same: a cached token is only for those
+    /// who have the key.
     pub key_text: Secret,
 }
 

@@ -260,8 +260,8 @@ impl fmt::Debug for Http {
     }
 }
 
-/// As in `providers`: without certificate authorities it starts anyway, and HTTPS requests fail. A redirect is a failure,
-/// so that the credential goes to no other server.
+/// As in `providers`: without certificate authorities it starts anyway, and HTTPS requests fail. A redirect is a
+/// failure, so that the credential goes to no other server.
 pub(crate) fn client() -> Client {
     let builder = || {
         let builder = Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT_DEADLINE);

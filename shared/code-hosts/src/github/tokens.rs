@@ -1,5 +1,5 @@
-//! Tokens of Apps: made for one repository with the permissions that their use needs, and kept until shortly before they
-//! expire.
+//! Tokens of Apps: made for one repository with the permissions that their use needs, and kept until shortly
+//! before they expire.
 
 use super::credential::App;
 use super::http::{Call, Http};

@@ -86,8 +86,8 @@ fn entries(listed: &str) -> Vec<Entry> {
     found
 }
 
-/// Each entry is `1<tab>2<tab>path`; or for a renamed file `1<tab>2<tab>`, the old path, the new path. Binary files have
-/// `-` for numbers.
+/// Each entry is `1<tab>2<tab>path`; or for a renamed file `1<tab>2<tab>`, the old path, the new path. Binary
+/// files have `-` for numbers.
 fn line_counts(listed: &str) -> BTreeMap<String, (u64, u64)> {
     let mut parts = listed.split('\0');
     let mut found = BTreeMap::new();

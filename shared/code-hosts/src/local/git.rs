@@ -1,8 +1,8 @@
-//! Runs of git that read no configuration of the system and of the user, start no program that the repository names, and
-//! have a deadline.
+//! Runs of git that read no configuration of the system and of the user, start no program that the repository
+//! names, and have a deadline.
 //!
-//! The user trusts their own repository, but an agent may have written to it, and the plane is not the user's terminal: a
-//! hook that asks a question would wait forever.
+//! The user trusts their own repository, but an agent may have written to it, and the plane is not the user's
+//! terminal: a hook that asks a question would wait forever.
 
 use crate::{Failure, Reason};
 use std::io;
@@ -23,8 +23,8 @@ const MAX_MESSAGE_CHARS: usize = 300;
 /// The first version that has `git merge-tree --write-tree`.
 const MIN_VERSION: (u32, u32) = (2, 38);
 
-/// Settings that start programs or change what the commands here do. Filters and merge drivers have names and are added by
-/// [`Git::without_programs`].
+/// Settings that start programs or change what the commands here do. Filters and merge drivers have names and are
+/// added by [`Git::without_programs`].
 const SETTINGS: [(&str, &str); 19] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -122,8 +122,8 @@ impl Git {
         Self { directory: directory.to_owned(), ..self.clone() }
     }
 
-    /// Turns off the filters and merge drivers of the repository's configuration. A file that needs a merge driver then
-    /// counts as a conflict.
+    /// Turns off the filters and merge drivers of the repository's configuration. A file that needs a merge driver
+    /// then counts as a conflict.
     pub(super) async fn without_programs(mut self) -> Result<Self, Failure> {
         let names = self.text(&["config", "--null", "--name-only", "--list"]).await?;
         for name in names.split('\0') {

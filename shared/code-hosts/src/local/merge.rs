@@ -1,5 +1,5 @@
-//! Merges. The new commits are made in the object database; then the base moves to them, from the commit that they were
-//! made for.
+//! Merges. The new commits are made in the object database; then the base moves to them, from the commit that they
+//! were made for.
 
 use super::pulls::Current;
 use super::records::{Content, PlannedMerge, Record};
@@ -124,7 +124,8 @@ impl Repository {
         self.new_commit(&tree, &[base], format!("{title}\n\n{subjects}\n").as_bytes(), Some(&author)).await
     }
 
-    /// The commits of the branch on top of the base, without merges. Those that are already on top of it stay as they are.
+    /// The commits of the branch on top of the base, without merges. Those that are already on top of it stay as
+    /// they are.
     async fn rebased(&self, base: &str, head: &str) -> Result<String, Failure> {
         let range = format!("{base}..{head}");
         let list = ["rev-list", "--reverse", "--topo-order", "--no-merges", "--parents", &range];
@@ -151,8 +152,8 @@ impl Repository {
         Ok(onto)
     }
 
-    /// What `commit` has changed since `parent`, applied to `onto`. A commit with the files of `onto` and this parent makes it
-    /// the common commit of a merge: git before 2.40 cannot be given one.
+    /// What `commit` has changed since `parent`, applied to `onto`. A commit with the files of `onto` and this
+    /// parent makes it the common commit of a merge: git before 2.40 cannot be given one.
     async fn picked_tree(&self, parent: &str, onto: &str, commit: &str) -> Result<String, Failure> {
         let files = format!("{onto}^{{tree}}");
         let target = self.new_commit(&files, &[parent], b"Target of a rebase\n", None).await?;

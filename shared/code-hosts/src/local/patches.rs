@@ -1,5 +1,5 @@
-//! Patches of the files of a comparison, read from one run of `git diff`. Files may be large, so no more is kept of a patch
-//! than its limit.
+//! Patches of the files of a comparison, read from one run of `git diff`. Files may be large, so no more is kept
+//! of a patch than its limit.
 
 use super::compare::Entry;
 use super::repository::Repository;
@@ -98,8 +98,8 @@ impl Sections {
     }
 }
 
-/// Reads a line with its end. Of a longer line than any patch may be, only the beginning is kept. Returns false at the end
-/// of the output.
+/// Reads a line with its end. Of a longer line than any patch may be, only the beginning is kept. Returns false at
+/// the end of the output.
 async fn read_line(output: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> std::io::Result<bool> {
     line.clear();
     loop {

@@ -1,5 +1,5 @@
-//! Pull requests: records in the repository. Their state follows from its branches, so that it is right after a person has
-//! merged or deleted one of them.
+//! Pull requests: records in the repository. Their state follows from its branches, so that it is right after a
+//! person has merged or deleted one of them.
 
 use super::records::{Content, Record, head_ref, record_ref};
 use super::repository::Repository;
@@ -85,8 +85,8 @@ impl Repository {
         Ok(Current { record, state, head, base })
     }
 
-    /// The commit with which a person merged the branch. The stored head counts too: it was ahead of the base, whereas a
-    /// branch that was reset to the base is not merged.
+    /// The commit with which a person merged the branch. The stored head counts too: it was ahead of the base,
+    /// whereas a branch that was reset to the base is not merged.
     async fn merge_by_hand(&self, stored: &str, head: &str, base: &str) -> Result<Option<String>, Failure> {
         if !self.is_ancestor(stored, base).await? || !self.is_ancestor(head, base).await? {
             return Ok(None);

@@ -48,8 +48,8 @@ impl Local {
 }
 
 impl Repository {
-    /// One of our writers at a time. People and workers write without it, so refs are changed only from the value that was
-    /// read.
+    /// One of our writers at a time. People and workers write without it, so refs are changed only from the value
+    /// that was read.
     pub(super) async fn lock(&self) -> Result<Lock, Failure> {
         Lock::acquire(&self.git_directory, self.timeout).await
     }

@@ -27,8 +27,8 @@ impl Repository {
         Ok(None)
     }
 
-    /// Whether the files that change can be written without a filter of the repository, such as Git LFS: filters are
-    /// programs, which do not run here, and without them the files would have other contents.
+    /// Whether the files that change can be written without a filter of the repository, such as Git LFS: filters
+    /// are programs, which do not run here, and without them the files would have other contents.
     pub(super) async fn check_working_tree(
         &self,
         directory: &Path,
@@ -59,7 +59,8 @@ impl Repository {
 
     /// The attribute `filter` of files of a commit: path, `filter` and the value, each followed by a zero byte.
     async fn filters(&self, git: &Git, commit: &str, paths: &[u8]) -> Result<String, Failure> {
-        // An index of our own, because git before 2.40 reads attributes only from an index. The lock keeps others away.
+        // An index of our own, because git before 2.40 reads attributes only from an index. The lock keeps others
+        // away.
         let index = self.git_directory.join(INDEX_FILE);
         let path = index.to_string_lossy();
         let variables = [("GIT_INDEX_FILE", path.as_ref())];

@@ -10,10 +10,20 @@ use std::collections::BTreeSet;
 #[macro_export]
 macro_rules! for_every_code_host {
     ($($promise:ident),* $(,)?) => {
-        mod local_bare { $(#[tokio::test] async fn $promise() { super::$promise(super::Kind::LocalBare).await; })* }
-        mod local_tree { $(#[tokio::test] async fn $promise() { super::$promise(super::Kind::LocalTree).await; })* }
-        mod github_token { $(#[tokio::test] async fn $promise() { super::$promise(super::Kind::GitHubToken).await; })* }
-        mod github_app { $(#[tokio::test] async fn $promise() { super::$promise(super::Kind::GitHubApp).await; })* }
+        mod local_bare { $($crate::test_of_kind!(LocalBare, $promise);)* }
+        mod local_tree { $($crate::test_of_kind!(LocalTree, $promise);)* }
+        mod github_token { $($crate::test_of_kind!(GitHubToken, $promise);)* }
+        mod github_app { $($crate::test_of_kind!(GitHubApp, $promise);)* }
+    };
+}
+
+#[macro_export]
+macro_rules! test_of_kind {
+    ($kind:ident, $promise:ident) => {
+        #[tokio::test]
+        async fn $promise() {
+            super::$promise($crate::support::Kind::$kind).await;
+        }
     };
 }
 

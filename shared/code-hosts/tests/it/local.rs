@@ -128,7 +128,8 @@ async fn interrupted_merge_is_not_merged_and_can_be_repeated() {
     let fixture = Fixture::new(Kind::LocalTree).await;
     let head = fixture.push("feature/x", &[("new", "x")], "Work");
     let number = fixture.propose("feature/x").await.number;
-    // What is left if the plane stops after it has planned the merge: a record with a commit that the base does not have.
+    // What is left if the plane stops after it has planned the merge: a record with a commit that the base does
+    // not have.
     let planned = fixture.repository.run(&["commit-tree", "-p", "main", "-m", "Planned", "feature/x^{tree}"]);
     let reference = format!("refs/sunaba/pull/{number}/record");
     let record = fixture.repository.run(&["cat-file", "blob", &reference]);

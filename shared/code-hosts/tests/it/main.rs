@@ -3,6 +3,7 @@
 
 mod apps;
 mod changes;
+mod chaos;
 mod contract;
 mod github;
 mod local;

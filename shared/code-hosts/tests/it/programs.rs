@@ -72,7 +72,13 @@ fn plant(repository: &Git, git_directory: &str, mark: &str) {
     }
     let attributes = repository.0.join(git_directory).join("info/attributes");
     fs::create_dir_all(attributes.parent().unwrap()).unwrap();
-    let text = "lines merge=planted diff=planted\nother merge=with=sign\nREADME.md diff=planted\nkept filter=planted\n";
+    let text = [
+        "lines merge=planted diff=planted",
+        "other merge=with=sign",
+        "README.md diff=planted",
+        "kept filter=planted",
+    ];
+    let text = text.join("\n");
     fs::write(attributes, text).unwrap();
 }
 

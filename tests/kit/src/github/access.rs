@@ -18,7 +18,8 @@ use time::format_description::well_known::Rfc3339;
 /// How long a token of an App is valid.
 const TOKEN_LIFETIME_SECS: i64 = 3600;
 
-/// Length of what PKCS #8 has in front of an RSA key with 2048 bits in PKCS #1, the form in which GitHub provides keys.
+/// Length of what PKCS #8 has in front of an RSA key with 2048 bits in PKCS #1, the form in which GitHub provides
+/// keys.
 const PKCS8_HEADER_BYTES: usize = 26;
 
 /// A token that the fake accepts.
@@ -238,7 +239,8 @@ impl Access {
         let Some(repositories) = repositories else {
             return Reply::refusal(
                 422,
-                "There is at least one repository that does not exist or is not accessible to the parent installation.",
+                "There is at least one repository that does not exist or is not accessible to the parent \
+                 installation.",
             );
         };
         let wanted: BTreeMap<String, String> = serde_json::from_value(call.body["permissions"].clone())

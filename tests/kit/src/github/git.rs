@@ -93,7 +93,8 @@ impl Git {
         self.run(&arguments).expect("git makes a commit of an existing tree")
     }
 
-    /// The newest of the commits of `head` after they were applied on top of `base`; `None` if there are conflicts.
+    /// The newest of the commits of `head` after they were applied on top of `base`; `None` if there are
+    /// conflicts.
     pub(super) fn rebased(&self, base: &str, head: &str) -> Option<String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let tree = folder.path().join("tree");
