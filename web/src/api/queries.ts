@@ -21,6 +21,8 @@ export const keys = {
   sandbox: (id: string) => ['sandbox', id] as const,
   sandboxTask: (id: string) => ['sandbox', id, 'task'] as const,
   ticket: (id: string) => ['ticket', id] as const,
+  /** What the code host knows about the branch of a task. */
+  task: (id: string) => ['task', id] as const,
   /** Prefix of all lists of tasks, sandboxes or tickets. */
   lists: ['list'] as const,
 }
@@ -157,7 +159,7 @@ export function useReview(sandboxId: string) {
 }
 
 /** A change to a task affects its sandbox, its ticket and every list that shows them. */
-function useRefresh() {
+export function useRefresh() {
   const queries = useQueryClient()
   return () =>
     Promise.all(

@@ -1,8 +1,9 @@
 // @vitest-environment happy-dom
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
 import { act, cleanup, render, screen } from '@testing-library/react'
 import { StrictMode } from 'react'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { taskDiffQuery } from './branch-queries'
 import { frame } from './fake-plane'
 import { useSandbox, useSandboxTask } from './queries'
 import { useLog } from './use-log'
@@ -38,10 +39,12 @@ const open = () => FakeWebSocket.all.filter(({ readyState }) => readyState === 1
 
 let status = 'running'
 let taskStatus = 'running'
+let ahead = 0
 
 beforeEach(() => {
   FakeWebSocket.all = []
   status = taskStatus = 'running'
+  ahead = 0
   vi.stubGlobal('WebSocket', FakeWebSocket)
   vi.stubGlobal('fetch', (path: string) => {
     if (path.includes('/events')) {
@@ -57,6 +60,7 @@ beforeEach(() => {
         }),
       )
     }
+    if (path.endsWith('/diff')) return Promise.resolve(Response.json({ ahead }))
     return Promise.resolve(
       Response.json(path.endsWith('/task') ? { id: 't', ticket_id: 'k', status: taskStatus } : { status }),
     )
@@ -74,11 +78,17 @@ function Page() {
   return <p>{`${log.connection} ${log.state}, sandbox ${String(sandbox)}, task ${String(task)}, ${log.last} events`}</p>
 }
 
+function Commits() {
+  const diff = useQuery({ ...taskDiffQuery('t'), staleTime: Infinity }).data
+  return <p>{`${String(diff?.ahead)} commits`}</p>
+}
+
 async function shown() {
   const view = render(
     <StrictMode>
       <QueryClientProvider client={new QueryClient()}>
         <Page />
+        <Commits />
       </QueryClientProvider>
     </StrictMode>,
   )
@@ -112,5 +122,22 @@ describe('a page that follows a sandbox', () => {
     const event = frame({ id: 'e', seq: 3, type: 'task.validating', data: {}, at: '2026-01-01T12:00:00Z' })
     socket.receive({ ...event, event_type: 'TASK_VALIDATING', entity_type: 'task', entity_id: 't' })
     await screen.findByText('live ready, sandbox running, task validating, 0 events')
+  })
+
+  it('refetches the changes of the branch when the worker has pushed', async () => {
+    const { socket } = await shown()
+    await screen.findByText('0 commits')
+    ahead = 1
+    socket.receive(frame({ id: 'e', seq: 1, type: 'workspace.pushed', data: {}, at: '2026-01-01T12:00:00Z' }))
+    await screen.findByText('1 commits')
+  })
+
+  it.each(['task.pull_request_opened', 'task.merged'])('refetches the state of the branch after %s', async (type) => {
+    const { socket } = await shown()
+    await screen.findByText('0 commits')
+    ahead = 2
+    const event = frame({ id: 'e', seq: 3, type, data: {}, at: '2026-01-01T12:00:00Z' })
+    socket.receive({ ...event, entity_type: 'task', entity_id: 't' })
+    await screen.findByText('2 commits')
   })
 })

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo, useSyncExternalStore } from 'react'
 import { hasTrait } from '../timeline/event-traits'
 import { followLog, type LogView } from './log'
-import { keys, refreshSandbox, useSandboxTask } from './queries'
+import { keys, refreshSandbox, sandboxTaskQuery, useSandboxTask } from './queries'
 
 export interface Log extends LogView {
   readonly loadOlder: () => void
@@ -12,24 +12,35 @@ export interface Log extends LogView {
 }
 
 /**
- * Follows a sandbox: its log and, on the same socket, its task and ticket. Refetches their queries when an event changes
- * them, so that no badge is stale.
+ * Follows a sandbox: its log and, on the same socket, its task and ticket. Refetches their queries, and those about the
+ * task's branch, when an event changes them, so that no badge is stale.
  */
 export function useLog(sandboxId: string): Log {
   const queries = useQueryClient()
   const follower = useMemo(() => {
     const refresh = () => void refreshSandbox(queries, sandboxId)
+    const taskId = () => queries.getQueryData(sandboxTaskQuery(sandboxId).queryKey)?.id
+    const refreshBranch = (id = taskId()) => {
+      if (id !== undefined) void queries.invalidateQueries({ queryKey: keys.task(id) })
+    }
     return followLog(sandboxId, {
       onEvents: (events) => {
         if (events.some(({ type }) => hasTrait(type, 'changes_sandbox'))) refresh()
+        if (events.some(({ type }) => type === 'workspace.pushed')) refreshBranch()
       },
       onOthers: (frames) => {
         refresh()
         for (const { entity_type, entity_id } of frames) {
           if (entity_type === 'ticket') void queries.invalidateQueries({ queryKey: keys.ticket(entity_id) })
         }
+        // A pull request was opened or merged, or an attempt may have changed the branch. Events of tasks are few.
+        const tasks = frames.filter(({ entity_type }) => entity_type === 'task')
+        for (const id of new Set(tasks.map(({ entity_id }) => entity_id))) refreshBranch(id)
       },
-      onRefresh: refresh,
+      onRefresh: () => {
+        refresh()
+        refreshBranch()
+      },
     })
   }, [queries, sandboxId])
   const view = useSyncExternalStore(follower.subscribe, follower.view)

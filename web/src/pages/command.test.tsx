@@ -38,6 +38,18 @@ describe('the prompt', () => {
     expect(ticketInAddress()).toBe(plane.createRequests[0]?.ticket_id)
   })
 
+  it('sends the repository and its base branch, and hints at paths on a local plane', async () => {
+    open()
+    const repository = screen.getByRole<HTMLInputElement>('combobox', { name: 'Repository' })
+    expect(repository.placeholder).toContain('path (operators only)')
+    await userEvent.type(repository, '/srv/shop')
+    await userEvent.type(screen.getByRole('combobox', { name: 'Base branch' }), 'develop')
+    await userEvent.type(prompt(), 'Count words{Enter}')
+    await waitFor(() =>
+      expect(plane.createRequests).toMatchObject([{ repository: '/srv/shop', base_branch: 'develop' }]),
+    )
+  })
+
   it('does not submit blank text', async () => {
     open()
     await userEvent.keyboard('   {Enter}')

@@ -43,7 +43,12 @@ function Monitor({ sandboxId }: { sandboxId: string }) {
         <ReviewBar sandboxId={sandboxId} taskId={task.data.id} />
       )}
       <SandboxEnded value={ended}>
-        <Panels sandboxId={sandboxId} log={log} composer={<Composer sandboxId={sandboxId} log={log} ended={ended} />} />
+        <Panels
+          sandboxId={sandboxId}
+          log={log}
+          hasBranch={(task.data?.branch ?? null) !== null}
+          composer={<Composer sandboxId={sandboxId} log={log} ended={ended} />}
+        />
       </SandboxEnded>
     </div>
   )

@@ -25,8 +25,11 @@ describe('a draft', () => {
       workflow_mode: 'quick',
       priority: 'MEDIUM',
     })
-    expect(ticketOf({ ...draft, repository: ' a/b ', project: 'p', agent: 'claude', model: ' ' })).toMatchObject({
+    expect(
+      ticketOf({ ...draft, repository: ' a/b ', base: ' main ', project: 'p', agent: 'claude', model: ' ' }),
+    ).toMatchObject({
       repository: 'a/b',
+      base_branch: 'main',
       project_id: 'p',
       agent: 'claude',
     })

@@ -5,17 +5,19 @@ import { uniqueId } from '../../util/ids'
 export interface Draft {
   readonly prompt: string
   readonly repository: string
+  /** The branch that the work starts from and goes back to. */
+  readonly base: string
   readonly project: string
   readonly agent: string
   readonly model: string
   readonly priority: Priority
 }
 
-const EMPTY: Draft = { prompt: '', repository: '', project: '', agent: '', model: '', priority: 'MEDIUM' }
+const EMPTY: Draft = { prompt: '', repository: '', base: '', project: '', agent: '', model: '', priority: 'MEDIUM' }
 
 /** The ticket to create. Empty options are left to the control plane's defaults. */
 export function ticketOf(draft: Draft): NewTicket {
-  const { repository, project, agent, model } = trimmed(draft)
+  const { repository, base, project, agent, model } = trimmed(draft)
   return {
     // No title: the control plane derives it from the text and knows that it is derived. A title from here would make
     // texts with the same beginning look like duplicates.
@@ -23,6 +25,7 @@ export function ticketOf(draft: Draft): NewTicket {
     workflow_mode: 'quick',
     priority: draft.priority,
     ...(repository === '' ? {} : { repository }),
+    ...(base === '' ? {} : { base_branch: base }),
     ...(project === '' ? {} : { project_id: project }),
     ...(agent === '' ? {} : { agent }),
     ...(model === '' ? {} : { model }),
@@ -38,6 +41,7 @@ export function loadDraft(): Draft {
   return {
     prompt: text('prompt'),
     repository: text('repository'),
+    base: text('base'),
     project: text('project'),
     agent: text('agent'),
     model: text('model'),
@@ -63,9 +67,14 @@ export function ticketIdFor(ticket: NewTicket): string {
 /** The ticket was created; the same text again is a new ticket. */
 export const forgetTicketId = () => write(SENT, {})
 
-function trimmed(draft: Draft) {
-  const { repository, project, agent, model } = draft
-  return { repository: repository.trim(), project: project.trim(), agent: agent.trim(), model: model.trim() }
+function trimmed({ repository, base, project, agent, model }: Draft) {
+  return {
+    repository: repository.trim(),
+    base: base.trim(),
+    project: project.trim(),
+    agent: agent.trim(),
+    model: model.trim(),
+  }
 }
 
 /** Invalid data, such as from another version, reads as empty. */

@@ -1,5 +1,6 @@
 import { useId } from 'react'
 import { PRIORITIES, type Priority, type TicketOut } from '../../api/contract'
+import { isThisMachine } from '../../util/hosts'
 import { suggestedAgents } from './agents'
 import type { Draft } from './draft'
 
@@ -23,11 +24,19 @@ export function Options({
     <div className="grid grid-cols-2 gap-3 sm:grid-cols-6">
       <Suggested
         label="Repository"
-        hint="owner/name or URL"
+        hint={isThisMachine(location.hostname) ? 'owner/name, URL, or a path (operators only)' : 'owner/name or URL'}
         value={draft.repository}
         suggestions={distinct(recent.map((ticket) => ticket.repository))}
         onChange={(repository) => onChange({ repository })}
-        className="col-span-2 sm:col-span-3"
+        className="col-span-2 sm:col-span-4"
+      />
+      <Suggested
+        label="Base branch"
+        hint="Default"
+        value={draft.base}
+        suggestions={[]}
+        onChange={(base) => onChange({ base })}
+        className="sm:col-span-2"
       />
       <Suggested
         label="Project"
@@ -35,7 +44,7 @@ export function Options({
         value={draft.project}
         suggestions={distinct(recent.map((ticket) => ticket.project_id))}
         onChange={(project) => onChange({ project })}
-        className="col-span-2 sm:col-span-3"
+        className="sm:col-span-3"
       />
       <Suggested
         label="Agent"
@@ -43,7 +52,7 @@ export function Options({
         value={draft.agent}
         suggestions={suggestedAgents(location.hostname)}
         onChange={(agent) => onChange({ agent })}
-        className="col-span-2"
+        className="col-span-2 sm:col-span-3"
       />
       <Suggested
         label="Model"
@@ -51,9 +60,9 @@ export function Options({
         value={draft.model}
         suggestions={[]}
         onChange={(model) => onChange({ model })}
-        className="sm:col-span-2"
+        className="sm:col-span-3"
       />
-      <div className="sm:col-span-2">
+      <div className="sm:col-span-3">
         <label htmlFor={priority} className="mb-1 block text-xs font-medium text-ink-soft">
           Priority
         </label>

@@ -7,6 +7,7 @@ import { ConnectionChip } from '../../ui/connection'
 import { CopyButton } from '../../ui/copy'
 import { StatusBadge, ofSandbox, ofTask } from '../../ui/status'
 import { paths } from '../../util/paths'
+import { BranchLine } from './branch/branch-line'
 import { Menu } from './menu'
 
 /** How the agent is isolated from the machine. */
@@ -40,6 +41,7 @@ export function Header({
 }) {
   // A retried task runs in another sandbox, so its status does not apply to this one.
   const isCurrent = task !== null && task.sandbox_id === sandboxId
+  const branch = task?.branch ?? null
   const title = task?.title ?? sandbox?.name ?? 'Sandbox'
   return (
     <header className="flex shrink-0 items-start gap-1.5 bg-surface px-2 pt-2 pb-1 sm:px-4">
@@ -69,6 +71,7 @@ export function Header({
             <code className="min-w-0 truncate font-mono text-xs text-ink-soft">{sandboxId}</code>
             <CopyButton text={sandboxId} what="sandbox ID" />
           </span>
+          {task !== null && branch !== null && <BranchLine taskId={task.id} branch={branch} />}
           {task !== null && !isCurrent && task.sandbox_id !== null && (
             <Link
               to={paths.sandbox(task.sandbox_id)}

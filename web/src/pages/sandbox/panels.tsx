@@ -6,21 +6,35 @@ import { Loading } from '../../ui/states'
 import { count } from '../../util/numbers'
 import { Feed } from './feed'
 import { type PreviewState, shouldSwitchToPreview } from './preview-switch'
-import { TABS, type Tab, tabNames, tabOf } from './tab'
+import { type Tab, offeredTabs, tabNames, tabOf } from './tab'
 
 const tabs = {
   preview: lazy(() => import('./tabs/preview')),
   files: lazy(() => import('./tabs/files')),
+  changes: lazy(() => import('./tabs/changes')),
   terminal: lazy(() => import('./tabs/terminal')),
   replay: lazy(() => import('./tabs/replay')),
   details: lazy(() => import('./tabs/details')),
 }
 
+/** What is shown there is not a conversation with the agent. */
+const withoutComposer: readonly Tab[] = ['changes', 'replay', 'details']
+
 /** The tabs of a sandbox. The selected tab is in the URL. */
-export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: Log; composer: ReactNode }) {
-  const preview = log.run.preview
+export function Panels({
+  sandboxId,
+  log,
+  hasBranch,
+  composer,
+}: {
+  sandboxId: string
+  log: Log
+  hasBranch: boolean
+  composer: ReactNode
+}) {
+  const has = { preview: log.run.preview !== null, branch: hasBranch }
   const [search, setSearch] = useSearchParams()
-  const tab = tabOf(search.get('tab'), preview !== null)
+  const tab = tabOf(search.get('tab'), has)
   const choose = (next: Tab, byUser: boolean) =>
     setSearch(
       (current) => {
@@ -33,7 +47,7 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
     )
   usePreviewSwitch(log, tab, search.has('tab'), () => choose('preview', false))
 
-  const offered = TABS.filter((each) => each !== 'preview' || preview !== null)
+  const offered = offeredTabs(has)
   const files = log.run.files.length
   const opened = useRef<HTMLButtonElement>(null)
   // On small screens not all tabs fit, and tabs may be added: keep the selected one visible.
@@ -43,7 +57,7 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
   return (
     <Tabs.Root
       value={tab}
-      onValueChange={(value) => choose(tabOf(value, preview !== null), true)}
+      onValueChange={(value) => choose(tabOf(value, has), true)}
       activationMode="manual"
       className="flex min-h-0 flex-1 flex-col"
     >
@@ -78,8 +92,7 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
           <Panel tab={each} sandboxId={sandboxId} log={log} />
         </Tabs.Content>
       ))}
-      {/* The replay and the details have no composer. */}
-      {tab !== 'replay' && tab !== 'details' && composer}
+      {!withoutComposer.includes(tab) && composer}
     </Tabs.Root>
   )
 }

@@ -57,12 +57,16 @@ describe('ReviewBar', () => {
 })
 
 describe('tabOf', () => {
+  const none = { preview: false, branch: false }
   it('falls back to events', () => {
-    expect([tabOf(null, true), tabOf('nonsense', true), tabOf('preview', false)]).toEqual([
+    expect([tabOf(null, { preview: true, branch: true }), tabOf('nonsense', none), tabOf('preview', none)]).toEqual([
       'events',
       'events',
       'events',
     ])
-    expect([tabOf('preview', true), tabOf('files', false)]).toEqual(['preview', 'files'])
+    expect([tabOf('preview', { ...none, preview: true }), tabOf('files', none)]).toEqual(['preview', 'files'])
+  })
+  it('has changes only of a task with a branch', () => {
+    expect([tabOf('changes', none), tabOf('changes', { ...none, branch: true })]).toEqual(['events', 'changes'])
   })
 })

@@ -1,18 +1,26 @@
 /** The tabs of a sandbox, in order. */
-export const TABS = ['events', 'preview', 'files', 'terminal', 'replay', 'details'] as const
+export const TABS = ['events', 'preview', 'files', 'changes', 'terminal', 'replay', 'details'] as const
 export type Tab = (typeof TABS)[number]
 
 export const tabNames: Record<Tab, string> = {
   events: 'Events',
   preview: 'Preview',
   files: 'Files',
+  changes: 'Changes',
   terminal: 'Terminal',
   replay: 'Replay',
   details: 'Details',
 }
 
-/** The tab in the URL. The preview tab exists only with a preview. */
-export function tabOf(value: string | null, hasPreview: boolean): Tab {
-  const tab = TABS.find((each) => each === value) ?? 'events'
-  return tab === 'preview' && !hasPreview ? 'events' : tab
+/** What a sandbox must have for some of the tabs. */
+export interface Has {
+  readonly preview: boolean
+  /** Whether its task has a branch at a code host. */
+  readonly branch: boolean
 }
+
+export const offeredTabs = (has: Has): readonly Tab[] =>
+  TABS.filter((tab) => (tab !== 'preview' || has.preview) && (tab !== 'changes' || has.branch))
+
+/** The tab in the URL, if the sandbox has it. */
+export const tabOf = (value: string | null, has: Has): Tab => offeredTabs(has).find((tab) => tab === value) ?? 'events'

@@ -1,0 +1,66 @@
+import { FileMinus, FilePen, FilePlus, FileSymlink, Files } from 'lucide-react'
+import type { ReactNode } from 'react'
+import type { FileDiff } from '../../../api/contract'
+import { CopyButton } from '../../../ui/copy'
+import { Diff, Lines } from '../../../ui/diff'
+import { plural } from '../../../util/numbers'
+import { Card, Title } from '../cards/frame'
+import { changeLabels } from './file-status'
+
+const labels: Readonly<Record<string, string>> = { ...changeLabels, copied: 'Copied' }
+
+const icons: Readonly<Record<string, ReactNode>> = {
+  created: <FilePlus size={15} aria-hidden />,
+  deleted: <FileMinus size={15} aria-hidden />,
+  renamed: <FileSymlink size={15} aria-hidden />,
+  copied: <Files size={15} aria-hidden />,
+}
+
+/** Lines of a diff shown before expanding. */
+const LINES = 100
+
+/** A file of a branch with its changes since the base. */
+export function ChangedFile({ file, folds }: { file: FileDiff; folds: 'open' | 'closed' }) {
+  const { path, previous_path: from } = file
+  return (
+    <Card
+      icon={icons[file.change_type] ?? <FilePen size={15} aria-hidden />}
+      folds={folds}
+      title={
+        <Title
+          name={labels[file.change_type] ?? 'Changed'}
+          about={<span title={path}>{from === null ? path : `${from} → ${path}`}</span>}
+        />
+      }
+      aside={
+        <>
+          <Lines added={file.additions} removed={file.deletions} />
+          <CopyButton text={path} what="path" />
+        </>
+      }
+    >
+      <Content file={file} />
+    </Card>
+  )
+}
+
+function Content({ file }: { file: FileDiff }) {
+  const { diff, additions, deletions, previous_path: from } = file
+  const total = `${plural(additions, 'line')} added and ${plural(deletions, 'line')} removed in total.`
+  // Only text has lines to count.
+  if (diff === null && (file.diff_truncated || additions + deletions > 0)) {
+    return <Note>{`The diff is too large: ${total}`}</Note>
+  }
+  // GitHub sends no diff of a file that only moved.
+  const onlyMoved = diff === null && from !== null
+  return (
+    <div className="-mx-2 min-w-0">
+      <Diff diff={diff ?? ''} binary={diff === null && !onlyMoved} lines={LINES} />
+      {file.diff_truncated && <Note>{`Truncated diff: ${total}`}</Note>}
+    </div>
+  )
+}
+
+function Note({ children }: { children: string }) {
+  return <p className="px-3 py-1 text-sm text-ink-soft">{children}</p>
+}
