@@ -23,9 +23,7 @@ mod push;
 mod refusals;
 mod service;
 #[cfg(test)]
-pub(crate) mod test_support;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use access::Source;
 pub use push::Delivery;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::relay::Source;
-use crate::relay::test_support::{Served, run_git as git};
+use crate::relay::tests::support::{Served, run_git as git};
 use kit::git_server::Server;
 use std::fs;
 use tempfile::TempDir;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::relay::test_support::{BRANCH, Host, Served};
+use crate::relay::tests::support::{BRANCH, Host, Served};
 use crate::workspace::{Repository, prepare};
 use std::time::Duration;
 
@@ -205,7 +205,7 @@ async fn unfinished_merge_and_rebase_are_saved() {
         fixture.git(&["checkout", "--quiet", BRANCH]);
         fixture.saver.push_commits().await.unwrap();
         let output =
-            crate::relay::test_support::run_git(&fixture.host.path("work"), &[operation, "elsewhere"]);
+            crate::relay::tests::support::run_git(&fixture.host.path("work"), &[operation, "elsewhere"]);
         assert!(!output.status.success(), "it conflicts");
         fixture.saver.save(Occasion::Interrupted).await.unwrap();
         assert!(fixture.host_has(&first).await, "{operation}");

@@ -1,9 +1,11 @@
-use super::test_support::{BRANCH, Host, Served};
+pub(crate) mod support;
+
 use super::*;
 use contract::payloads::{WorkspacePushFailed, WorkspacePushRejected, WorkspacePushed};
 use kit::git_server::Server;
 use std::path::Path;
 use std::process::Output;
+use support::{BRANCH, Host, Served};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -337,10 +339,8 @@ async fn token_is_sent_to_the_host_and_is_nowhere_else() {
     assert_eq!(host.branch(BRANCH), Some(head));
     assert!(!format!("{:?} {:?} {:?}", served.events(), served.variables, served.relay).contains("planted"));
     for folder in ["state", "agent"] {
-        let found = test_support::run_git(
-            &host.path(""),
-            &["grep", "--no-index", "-l", "-a", "planted", "--", folder],
-        );
+        let found =
+            support::run_git(&host.path(""), &["grep", "--no-index", "-l", "-a", "planted", "--", folder]);
         assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the token must not be on disk");
     }
 }

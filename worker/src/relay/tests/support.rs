@@ -1,6 +1,6 @@
 //! A relay that is served on the loopback, with the repository of its host.
 
-use super::{Relay, Service, Settings, Source};
+use super::super::{Relay, Service, Settings, Source};
 use crate::event::Event;
 use crate::network::GIT;
 use crate::workspace::Origin;
