@@ -5,7 +5,7 @@ use crate::github::{TokenCache, client};
 use crate::{CodeHost, Failure};
 use reqwest::Client;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A code host that a plane can use.
@@ -47,14 +47,19 @@ pub struct Environment {
     pub timeout: Duration,
     /// Delay before a value is read again that the host still computes. Each further delay is twice as long.
     pub poll_delay: Duration,
-    pub(crate) client: Client,
+    client: Arc<OnceLock<Client>>,
     pub(crate) tokens: TokenCache,
 }
 
 impl Environment {
     pub fn new(now_secs: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         let (timeout, poll_delay) = (Duration::from_secs(30), Duration::from_secs(1));
-        Self { now_secs, timeout, poll_delay, client: client(), tokens: TokenCache::default() }
+        Self { now_secs, timeout, poll_delay, client: Arc::default(), tokens: TokenCache::default() }
+    }
+
+    /// Made when it is first needed: it reads the certificates of the machine.
+    pub(crate) fn client(&self) -> Client {
+        self.client.get_or_init(client).clone()
     }
 }
 

@@ -113,7 +113,7 @@ impl From<RequestError> for Failure {
 impl Http {
     pub(super) fn new(address: &Address, credential: Credential, environment: &Environment) -> Self {
         Self {
-            client: environment.client.clone(),
+            client: environment.client(),
             credential,
             api_url: address.api_url.clone(),
             owner: address.owner.clone(),
