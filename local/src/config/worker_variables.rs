@@ -4,8 +4,9 @@ use super::{Dev, this_executable, variables};
 use crate::agents::agents;
 use anyhow::{Context, bail};
 use app::orchestration::WorkerVariables;
+use code_hosts::CODE_HOSTS;
 use contract::policy::{PolicyError, PolicyFile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
@@ -53,16 +54,17 @@ pub const INHERITED: [&str; 14] = [
     "https_proxy",
     "no_proxy",
 ];
-/// Variables that workers of all providers receive, besides those of agents.
-const WORKER_KEYS: [&str; 5] =
-    ["GITHUB_TOKEN", "GH_TOKEN", "GITHUB_HOST", "GITHUB_REPOSITORIES", "CLAUDE_PATH"];
+/// Such variables, besides those of agents and code hosts.
+const WORKER_KEYS: [&str; 3] = ["GH_TOKEN", "GITHUB_REPOSITORIES", "CLAUDE_PATH"];
 const WORKER_KEY_PREFIX: &str = "ANTHROPIC_";
 
-/// Variables that workers of all providers receive: keys of code hosts, and keys and URLs of agents.
+/// Variables of tasks that the plane takes from its own environment: those of code hosts, and keys and URLs of agents.
 pub fn worker_keys() -> Vec<&'static str> {
     let of_agents = agents().into_iter().flat_map(|agent| agent.secrets.iter().chain(agent.urls));
+    let of_code_hosts = CODE_HOSTS.iter().flat_map(|kind| kind.variables).map(|variable| variable.name);
     let names = WORKER_KEYS.iter().chain(of_agents).copied();
-    names.filter(|name| !name.starts_with(WORKER_KEY_PREFIX)).collect()
+    let names: BTreeSet<&str> = names.chain(of_code_hosts).collect();
+    names.into_iter().filter(|name| !name.starts_with(WORKER_KEY_PREFIX)).collect()
 }
 
 /// Whether workers receive a variable.
@@ -119,7 +121,9 @@ impl Dev {
 /// Whether the value of a worker's variable is a secret.
 fn is_secret(name: &str) -> bool {
     let of_agents = agents().into_iter().flat_map(|agent| agent.secrets);
+    let of_code_hosts = CODE_HOSTS.iter().flat_map(|kind| kind.variables).filter(|variable| variable.secret);
     worker::config::SECRETS.iter().chain(of_agents).any(|secret| *secret == name)
+        || of_code_hosts.into_iter().any(|variable| variable.name == name)
 }
 
 fn read_worker_variables(path: &Path) -> anyhow::Result<WorkerVariables> {

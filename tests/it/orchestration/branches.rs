@@ -2,8 +2,11 @@
 
 use super::{PlaneProcess, SLOW_COMMAND, filter_types, slow_script};
 use kit::git::Repository;
+use kit::github::{GitHub, Token};
 use reqwest::Method;
 use serde_json::{Value, json};
+
+const TOKEN: &str = "planted-token-of-github";
 
 fn write(file: &str, content: &str) -> Value {
     json!({"type": "tool_use", "name": "Write", "input": {"file_path": file, "content": content}})
@@ -155,4 +158,49 @@ async fn repository_that_cannot_be_used_costs_no_sandbox() {
     assert!(error.contains("Check the address of the repository"), "{error}");
     let types = plane.event_types("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
     assert!(!types.contains(&"sandbox.creating".to_owned()), "{types:?}");
+}
+
+/// The same way with GitHub: the worker pushes with a token that it gets for this, and the agent never sees it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ticket_ends_with_a_merged_pull_request_at_github() {
+    let github = GitHub::start(kit::github::Options::default()).await;
+    github.allow(Token::new(TOKEN));
+    let directory = github.create_repository("acme/shop");
+    let seed = Repository::with_one_commit();
+    seed.git(&["push", "--quiet", directory.to_str().unwrap(), "main"]);
+    let folder = tempfile::TempDir::new().unwrap();
+    let variables = folder.path().join("variables.json");
+    let content = json!({"GITHUB_TOKEN": TOKEN, "GITHUB_HOST": github.host()});
+    std::fs::write(&variables, content.to_string()).unwrap();
+    std::fs::set_permissions(&variables, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let plane = PlaneProcess::start(&["--worker-variables", variables.to_str().unwrap()]).await;
+    let agent = plane.write_script(&[
+        write("health.txt", "ok\n"),
+        command("env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; git config --list; git push origin HEAD:main"),
+        text("It is added."),
+    ]);
+    let fields = json!({
+        "agent": agent, "title": "Add a health check", "repository": github.repository_url("acme/shop"), "max_retries": 0,
+    });
+    let ticket = plane.create_ticket(fields).await;
+    let task = plane.wait_for_status(&ticket, "completed").await;
+    let (id, branch) = (task["id"].as_str().unwrap(), branch_of(&task));
+    let git = |arguments: &[&str]| kit::git::git(&directory, arguments);
+    assert_eq!(git(&["show", &format!("{branch}:health.txt")]), "ok");
+    assert_eq!(git(&["log", "--format=%s", "main"]), "begin", "the agent cannot push to the base");
+    let proposed = github.pull_requests("acme/shop");
+    assert_eq!(proposed.len(), 1, "{proposed:?}");
+    let body = proposed[0]["body"].as_str().unwrap();
+    assert!(body.contains("> It is added.") && body.contains("`health.txt`"), "{body}");
+    assert_eq!(task["result"]["pr_url"], proposed[0]["html_url"], "{task}");
+
+    let sandbox = task["sandbox_id"].as_str().unwrap();
+    let log = plane.events("sandboxes", sandbox).await;
+    assert!(!json!(log).to_string().contains(TOKEN), "the agent finds the token");
+    let rejected = log.iter().filter(|event| event["event_type"] == "workspace.push_rejected").count();
+    assert_eq!(rejected, 1, "{log:#?}");
+
+    plane.post(&format!("/api/v1/tasks/{id}/merge"), json!({})).await;
+    assert_eq!(git(&["show", "main:health.txt"]), "ok");
+    assert_eq!(git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]), "main");
 }

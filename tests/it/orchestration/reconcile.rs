@@ -198,6 +198,7 @@ impl Fixture {
         .unwrap();
         let mut bindings = harness.aws.bindings();
         bindings.providers = Some(Providers::new([provider.clone() as Arc<dyn SandboxProvider>]));
+        bindings.code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()));
         let authenticator = Authenticator::new(&keys(), harness.clock.clone());
         let (clock, ids) = (harness.clock.clone(), harness.ids.clone());
         let plane = Plane::new(harness.aws.store.clone(), bindings, authenticator, clock, ids, settings);

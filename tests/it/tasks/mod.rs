@@ -3,6 +3,7 @@
 //! Requests invoke functions as Lambda does, one at a time. Queued jobs run only when a test runs them, so each test can
 //! observe the effect of a single request.
 
+mod branches;
 mod consistency;
 mod creating;
 mod cycles;

@@ -75,3 +75,62 @@ impl CodeHosts {
 pub fn repository_of(task: &Task, ticket: Option<&Ticket>) -> Option<String> {
     task.execution.repository.clone().or_else(|| ticket.and_then(|ticket| ticket.repository.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::orchestration::WorkerVariables;
+    use code_hosts::CODE_HOSTS;
+    use domain::task::{Execution, Priority};
+    use domain::ticket::{NewTask, TaskOptions};
+    use domain::{OrgId, TaskId, TicketId, Timestamp};
+
+    fn task(repository: Option<&str>) -> Task {
+        let new = NewTask {
+            ticket: TicketId::parse("k-1").unwrap(),
+            org: OrgId::parse("acme").unwrap(),
+            project: None,
+            task_type: "implement_feature".into(),
+            title: "Count the words".into(),
+            description: String::new(),
+            phase: "PHASE_IMPLEMENTATION".into(),
+            priority: Priority::Medium,
+            execution: Execution { repository: repository.map(str::to_owned), ..Execution::default() },
+            task_options: TaskOptions::default(),
+        };
+        new.into_task(TaskId::parse("t-1").unwrap(), Timestamp::from_secs(1))
+    }
+
+    #[test]
+    fn credential_is_used_only_for_repositories_that_it_covers() {
+        let hosts = CodeHosts::new(CODE_HOSTS.to_vec(), Environment::new(Arc::new(|| 0)));
+        for (settings, repository, used) in [
+            (&[][..], Some("acme/shop"), true),
+            (&[], Some("https://github.com/acme/shop.git"), true),
+            (&[], Some("https://attacker.example/acme/shop.git"), false),
+            (&[], None, false),
+            (&[("GITHUB_HOST", "git.example")], Some("https://git.example/acme/shop.git"), true),
+            (&[("GITHUB_HOST", "git.example")], Some("acme/shop"), false),
+            (&[("GITHUB_HOST", "not a host")], Some("acme/shop"), false),
+            (&[("GITHUB_REPOSITORIES", "acme/*")], Some("acme/shop"), true),
+            (&[("GITHUB_REPOSITORIES", "acme/*")], Some("other/shop"), false),
+        ] {
+            let variables = settings.iter().chain(&[("GITHUB_TOKEN", "planted")]);
+            let variables =
+                variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let worker_variables = WorkerVariables::shared(variables);
+            let orchestration = Orchestration { worker_variables, ..Orchestration::default() };
+            let found = hosts.repository(&orchestration, &task(repository), None);
+            assert_eq!(matches!(found, Ok(Some(_))), used, "{settings:?} {repository:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn workers_get_no_credential_of_a_code_host() {
+        let hosts = CodeHosts::new(CODE_HOSTS.to_vec(), Environment::new(Arc::new(|| 0)));
+        let names = ["GITHUB_TOKEN", "GITHUB_APP_PRIVATE_KEY", "ANTHROPIC_API_KEY"];
+        let mut variables = names.map(|name| (name.to_owned(), "planted".to_owned())).into();
+        hosts.remove_secrets(&mut variables);
+        assert_eq!(variables.into_keys().collect::<Vec<_>>(), ["ANTHROPIC_API_KEY"]);
+    }
+}

@@ -411,6 +411,7 @@ fn process(
     let settings = Settings { orchestration, ..Settings::default() };
     let mut bindings = aws.bindings();
     bindings.providers = Some(Providers::new([provider]));
+    bindings.code_hosts = Some(local::sandboxes::code_hosts(clock.clone()));
     let authenticator = Authenticator::new(&keys(), clock.clone());
     Arc::new(Plane::new(aws.store.clone(), bindings, authenticator, clock.clone(), ids.clone(), settings))
 }
