@@ -1,5 +1,6 @@
 import { paths } from '../src/util/paths'
-import { expect, script, test } from './support/test'
+import { branchShowcase } from './support/repository'
+import { expect, test } from './support/test'
 import { showcase } from './support/showcase'
 import { visits } from './support/visits'
 
@@ -16,11 +17,9 @@ for (const [size, viewport] of Object.entries(sizes)) {
     test.describe(`${size}, ${theme}`, () => {
       test.use({ viewport, colorScheme: theme, hasTouch: size === 'phone' })
 
-      test('every page fits its window', async ({ page, api }) => {
+      test('every page fits its window', async ({ page, api, repository }) => {
         const id = await showcase(api)
-        const brief = await api.ticket({ title: 'Write a greeting and check it', agent: script('brief') })
-        await api.untilTask(brief.task_id ?? '', 'completed')
-        const scripted = await api.sandboxOf(brief.id)
+        const scripted = await branchShowcase(api, repository)
         const pages = Object.values(visits(id, scripted)).flatMap((page) => Object.entries(page))
         for (const [name, path] of [...pages, ['scripted', paths.sandbox(scripted)] as const]) {
           await page.goto(path)

@@ -68,6 +68,11 @@ export class Api {
     return this.get(`/tasks/${id}`)
   }
 
+  /** The task of a sandbox that runs one. */
+  sandboxTask(id: string): Promise<TaskOut> {
+    return this.get(`/sandboxes/${id}/task`)
+  }
+
   sandbox(id: string): Promise<SandboxOut> {
     return this.get(`/sandboxes/${id}`)
   }

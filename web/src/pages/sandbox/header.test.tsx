@@ -71,6 +71,13 @@ describe('the branch in the header', () => {
     expect(screen.getByText('Merged')).toBeTruthy()
   })
 
+  it('leads to the changes if the code host has no page for the pull request', () => {
+    vi.stubGlobal('fetch', () => new Promise(() => undefined))
+    const local = { ...link, url: 'refs/sunaba/pull/7/head' }
+    show(null, taskWith({ sandbox_id: 's-1', branch: { ...branch, pull_request: local } }))
+    expect(screen.getByRole('link', { name: 'Pull request #7' }).getAttribute('href')).toBe('/?tab=changes')
+  })
+
   it('is absent without a branch', () => {
     show(null, taskWith({ sandbox_id: 's-1' }))
     expect(screen.queryByRole('button', { name: 'Copy branch name' })).toBeNull()

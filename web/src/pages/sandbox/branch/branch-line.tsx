@@ -3,6 +3,7 @@ import { GitBranch } from 'lucide-react'
 import { pullRequestQuery } from '../../../api/branch-queries'
 import type { TaskBranch } from '../../../api/contract'
 import { CopyButton } from '../../../ui/copy'
+import { paths } from '../../../util/paths'
 import { Checks } from './checks'
 import { PullRequestLink } from './pull-request-link'
 
@@ -22,7 +23,9 @@ export function BranchLine({ taskId, branch }: { taskId: string; branch: TaskBra
         </code>
         <CopyButton text={branch.name} what="branch name" />
       </span>
-      {link !== null && <PullRequestLink number={link.number} url={link.url} state={state} />}
+      {link !== null && (
+        <PullRequestLink number={link.number} url={link.url} state={state} otherwise={paths.tab('changes')} />
+      )}
       {pull !== undefined && <Checks pull={pull} />}
     </>
   )

@@ -18,7 +18,7 @@ export function Checks({ pull }: { pull: Pick<PullRequestOut, 'ci_status' | 'che
   if (all === null) return null
   return (
     <Popover.Root>
-      <Popover.Trigger className="inline-flex rounded-full hover:brightness-95">
+      <Popover.Trigger className="inline-flex min-h-7 items-center rounded-full hover:brightness-95">
         <Badge tone={all.tone} icon={<Icon tone={all.tone} />}>
           {all.label}
           <ChevronDown size={12} aria-hidden />

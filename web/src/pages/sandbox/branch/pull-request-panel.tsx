@@ -1,5 +1,5 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import { mergeCommitQuery, useMergeTask, useOpenPullRequest } from '../../../api/branch-queries'
 import type { PullRequestOut, TaskDiff } from '../../../api/contract'
 import { errorMessage } from '../../../api/errors'
@@ -23,7 +23,11 @@ export function PullRequestPanel({
   diff: TaskDiff | null
 }) {
   return (
-    <section aria-label="Pull request" className="min-w-0 rounded-xl border border-line bg-surface p-3 text-sm sm:p-4">
+    <section
+      aria-label="Pull request"
+      tabIndex={-1}
+      className="min-w-0 rounded-xl border border-line bg-surface p-3 text-sm sm:p-4"
+    >
       {pull.isPending && (
         <p role="status" className="flex items-center gap-2 text-ink-soft">
           <Spinner /> Loading pull request…
@@ -119,18 +123,23 @@ function Merge({ taskId, pull, diff }: Props) {
   // A push may be newer than the changes on the page: merge what the reader has seen, or nothing.
   const commit = diff?.commit ?? pull.commit
   if (commit === null) return null
-  if (merge.isPending) {
-    return (
-      <p role="status" className="flex min-h-9 items-center gap-2 text-ink-soft">
-        <Spinner /> Merging {shortCommit(commit)} into {pull.base}…
-      </p>
-    )
-  }
+  if (merge.isPending) return <Merging commit={commit} base={pull.base} />
   return (
     <>
       <MergeForm pull={pull} commit={commit} onMerge={(request) => merge.mutate(request)} />
       {merge.isError && <Problem error={merge.error} />}
     </>
+  )
+}
+
+function Merging({ commit, base }: { commit: string; base: string }) {
+  const line = useRef<HTMLParagraphElement>(null)
+  // The button that had the focus is gone, and the outcome appears in the panel.
+  useEffect(() => line.current?.closest('section')?.focus(), [])
+  return (
+    <p ref={line} role="status" className="flex min-h-9 items-center gap-2 text-ink-soft">
+      <Spinner /> Merging {shortCommit(commit)} into {base}…
+    </p>
   )
 }
 

@@ -54,7 +54,7 @@ function Content({ file }: { file: FileDiff }) {
   // GitHub sends no diff of a file that only moved.
   const onlyMoved = diff === null && from !== null
   return (
-    <div className="-mx-2 min-w-0">
+    <div className="min-w-0">
       <Diff diff={diff ?? ''} binary={diff === null && !onlyMoved} lines={LINES} />
       {file.diff_truncated && <Note>{`Truncated diff: ${total}`}</Note>}
     </div>
@@ -62,5 +62,5 @@ function Content({ file }: { file: FileDiff }) {
 }
 
 function Note({ children }: { children: string }) {
-  return <p className="px-3 py-1 text-sm text-ink-soft">{children}</p>
+  return <p className="px-3 py-2 text-sm text-ink-soft">{children}</p>
 }

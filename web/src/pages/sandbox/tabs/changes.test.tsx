@@ -117,7 +117,7 @@ describe('the changes of a branch', () => {
     show()
     await screen.findByText('2 commits ahead, 1 commit behind')
     const summary = screen.getByRole('region', { name: 'Branch' })
-    expect(within(summary).getByRole('heading').textContent).toBe('feature/counttomain')
+    expect(within(summary).getByRole('heading').textContent).toBe('feature/count to main')
     expect(summary.textContent).toContain('1 changed file')
     expect(summary.textContent).toContain('1 line added, 1 line removed')
   })
@@ -262,11 +262,11 @@ describe('the pull request of a branch', () => {
     expect(list.textContent).toContain('2 errors')
   })
 
-  it('of a local repository is no external link', async () => {
+  it('of a local repository is no link', async () => {
     pullIs({ url: 'refs/sunaba/pull/7/head' })
     show()
-    const link = await screen.findByRole('link', { name: 'Pull request #7' })
-    expect(link.getAttribute('href')).toBe('/?tab=changes')
+    expect(await screen.findByText('Pull request #7')).toBeTruthy()
+    expect(screen.queryByRole('link')).toBeNull()
   })
 
   it('says that it was closed, and another one can be opened', async () => {
@@ -322,6 +322,18 @@ describe('a merge', () => {
     await userEvent.click(within(dialog).getByRole('button', { name: 'Rebase and merge' }))
     expect(await screen.findByText(/Merging abc1234 into main/)).toBeTruthy()
     expect(sent(MERGE)).toMatchObject([{ method: 'rebase', delete_branch: false }])
+  })
+
+  it('keeps the keyboard focus in the panel', async () => {
+    responses[MERGE] = () => new Promise(() => undefined)
+    show()
+    await screen.findByText('after')
+    const dialog = await askToMerge()
+    within(dialog).getByRole('button', { name: 'Squash and merge' }).focus()
+    await userEvent.keyboard('{Enter}')
+    await screen.findByText(/Merging abc1234/)
+    const region = await panel()
+    await waitFor(() => expect(document.activeElement).toBe(region))
   })
 
   it('is not sent if it is cancelled', async () => {

@@ -58,7 +58,7 @@ function Summary({ branch, diff }: { branch: TaskBranch; diff: TaskDiff | null }
       <h2 className="flex min-w-0 flex-wrap items-center gap-x-1.5 font-mono text-sm font-semibold">
         <span className="min-w-0 break-all">{branch.name}</span>
         <ArrowRight size={14} aria-hidden className="shrink-0 text-ink-faint" />
-        <span className="sr-only">to</span>
+        <span className="sr-only"> to </span>
         <span className="min-w-0 break-all">{branch.base}</span>
       </h2>
       <CopyButton text={branch.name} what="branch name" />
