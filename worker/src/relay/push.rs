@@ -76,11 +76,13 @@ impl Relay {
         let deadline = Instant::now() + limit;
         let mut delivery = self.0.delivery.subscribe();
         loop {
+            // First, so that a push that succeeds during the following checks is noticed.
+            let last = delivery.borrow_and_update().clone();
             let Some(head) = self.head().await else { return };
-            // Without a push, if the branch follows the host.
+            // Also without a push, if the branch follows the host.
             let is_at_host = self.at_host().await.as_ref() == Some(&head);
             if is_at_host
-                || delivery.borrow_and_update().is_settled(&head)
+                || last.is_settled(&head)
                 || !matches!(timeout_at(deadline, delivery.changed()).await, Ok(Ok(())))
             {
                 return;

@@ -7,7 +7,7 @@ use crate::tasks::joined;
 use crate::workspace::save::{Error, Occasion, Saver};
 use contract::payloads::WorkspacePushFailed;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// What is saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,15 +44,22 @@ impl Supervisor {
 
 /// Saves everything, and waits until it has reached the host, at most this long. A failure becomes an event.
 pub(super) async fn save_and_deliver(saver: &Saver, occasion: Occasion, outbox: &Outbox, limit: Duration) {
-    if let Err(error) = saver.save(occasion).await {
+    let deadline = Instant::now() + limit;
+    // Filters that the agent has configured may take any time.
+    let saved = timeout_at(deadline, saver.save(occasion)).await;
+    let error = match saved {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(format!("git did not end within {} s", limit.as_secs())),
+    };
+    if let Some(error) = error {
         tracing::warn!("The work cannot be saved: {error}");
         let branch = saver.origin().map(|origin| origin.relay.branch().to_owned()).unwrap_or_default();
         let commit = saver.head().await.unwrap_or_default();
-        let error = error.to_string();
         outbox.emit(Event::worker(WorkspacePushFailed { branch, commit, error, will_retry: false }));
     }
     if let Some(origin) = saver.origin() {
-        origin.relay.delivered(limit).await;
+        origin.relay.delivered(deadline.saturating_duration_since(Instant::now())).await;
     }
 }
 
