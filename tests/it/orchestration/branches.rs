@@ -176,6 +176,7 @@ async fn ticket_ends_with_a_merged_pull_request_at_github() {
     let plane = PlaneProcess::start(&["--worker-variables", variables.to_str().unwrap()]).await;
     let agent = plane.write_script(&[
         write("health.txt", "ok\n"),
+        command("git add -A && git commit -qm 'Add the health check'"),
         command("env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; git config --list; git push origin HEAD:main"),
         text("It is added."),
     ]);

@@ -3,7 +3,8 @@
 use super::pull_request::{self, Found, find, of_code_host};
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use code_hosts::{Merge, MergeMethod, PullRequestState, Reason};
+use crate::orchestration::Repository;
+use code_hosts::{Failure, Merge, MergeMethod, PullRequestState};
 use contract::ProblemCode;
 use contract::tasks::{MergeMethodIn, MergeRequest, MergedOut};
 use domain::access::Principal;
@@ -35,6 +36,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let found = found.ok_or_else(|| Error::NotFound(format!("Pull request {}", link.number)))?;
     let head = request.commit.clone().unwrap_or_else(|| found.head_commit.clone());
     let commit = match found.state {
+        // Nothing can be merged into it any more, whatever the caller has seen.
         PullRequestState::Merged { commit } => commit,
         _ => {
             let method = match request.method {
@@ -43,22 +45,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                 MergeMethodIn::Rebase => MergeMethod::Rebase,
             };
             let title = format!("{} (#{})", found.title, link.number);
-            let merge = Merge { method, head, title: Some(title) };
+            let merge = Merge { method, head: head.clone(), title: Some(title) };
             host.merge(link.number, &merge).await.map_err(of_code_host)?.commit
         }
     };
-    record(deps, &task, &commit, &principal).await?;
-    let mut branch_deleted = false;
-    if request.delete_branch {
-        // The work is in the base. What is left of the branch can be deleted by hand.
-        match host.delete_branch(&branch.name).await {
-            Ok(()) => branch_deleted = true,
-            Err(failure) if failure.reason == Reason::NotFound => branch_deleted = true,
-            Err(failure) => {
-                tracing::warn!(task.id = %task.id, "Could not delete branch {}: {failure}", branch.name)
-            }
-        }
-    }
+    record(deps, &task, &head, &commit, &principal).await?;
+    let branch_deleted = request.delete_branch && delete(&repository, &branch.name, &head).await;
     Ok(MergedOut {
         task_id: task.id,
         number: link.number,
@@ -69,11 +61,28 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     })
 }
 
+/// Deletes the branch, unless it has commits that were not merged. Returns whether it is gone.
+async fn delete(repository: &Repository, branch: &str, head: &str) -> bool {
+    let host = repository.host.as_ref();
+    let deleted = async {
+        match host.branch(branch).await? {
+            Some(commit) if commit != head => Ok(false),
+            Some(_) => host.delete_branch(branch).await.map(|()| true),
+            None => Ok(true),
+        }
+    };
+    deleted.await.unwrap_or_else(|failure: Failure| {
+        // The work is in the base. What is left of the branch can be deleted by hand.
+        tracing::warn!("Could not delete branch {branch} of {}: {failure}", repository.name);
+        false
+    })
+}
+
 /// Records the merge, unless that is done.
-async fn record(deps: Deps<'_>, task: &Task, commit: &str, by: &Principal) -> Result<(), Error> {
+async fn record(deps: Deps<'_>, task: &Task, head: &str, commit: &str, by: &Principal) -> Result<(), Error> {
     let (mut retry, mut task) = (ConflictRetry::new(deps.clock), task.clone());
     loop {
-        let Some(transition) = task.merged(commit, deps.clock.now()) else { return Ok(()) };
+        let Some(transition) = task.merged(head, commit, deps.clock.now()) else { return Ok(()) };
         if pull_request::write(deps, &task, transition.by(by)).await?.is_some() {
             return Ok(());
         }

@@ -47,8 +47,9 @@ impl Task {
         Transition { task, events: Vec::new() }.with_pull_request(link)
     }
 
-    /// Its pull request was merged, by the plane or at the code host. `None` if that is recorded.
-    pub fn merged(&self, commit: &str, now: Timestamp) -> Option<Transition> {
+    /// Its pull request was merged with this newest commit of the branch, as this commit of the base. `None` if that is
+    /// recorded.
+    pub fn merged(&self, head: &str, commit: &str, now: Timestamp) -> Option<Transition> {
         let branch = self.branch.as_ref()?;
         let link = branch.pull_request.as_ref().filter(|link| link.merged_at.is_none())?;
         let event = TaskMerged {
@@ -59,7 +60,7 @@ impl Task {
             commit: commit.to_owned(),
             by: None,
         };
-        let merged = PullRequestLink { merged_at: Some(now), ..link.clone() };
+        let merged = PullRequestLink { commit: head.to_owned(), merged_at: Some(now), ..link.clone() };
         let branch = TaskBranch { pull_request: Some(merged), ..branch.clone() };
         Some(self.apply(now, |task| task.branch = Some(branch), &event))
     }

@@ -317,11 +317,12 @@ fn pull_request_is_opened_before_the_task_ends() {
     let updated = completed(&task).with_pull_request(link("b2"));
     assert!(updated.events[0].data.text().contains(r#""updated":true"#), "{:?}", updated.events);
 
-    let merged = opened.task.merged("c3", at(NOW)).unwrap();
+    let merged = opened.task.merged("b2", "c3", at(NOW)).unwrap();
+    assert_eq!(merged.task.branch.as_ref().unwrap().pull_request.as_ref().unwrap().commit, "b2");
     assert_eq!(merged.events[0].event_type.as_str(), "task.merged");
     assert_eq!(merged.task.status, Status::Completed);
-    assert_eq!(merged.task.merged("c3", at(NOW)), None, "a repeated merge changes nothing");
-    assert_eq!(task_without_pull_request().merged("c3", at(NOW)), None);
+    assert_eq!(merged.task.merged("b2", "c3", at(NOW)), None, "a repeated merge changes nothing");
+    assert_eq!(task_without_pull_request().merged("b2", "c3", at(NOW)), None);
 }
 
 fn task_without_pull_request() -> Task {
