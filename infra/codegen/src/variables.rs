@@ -50,8 +50,8 @@ fn sunaba() -> String {
     format!(
         "A flag overrides its variable. `sunaba dev` reads the variables from {} to {} \
          from its configuration file too.\n\n{}\n\
-         Sandboxes of the provider `process` inherit {}. Workers of all providers receive {} and all variables that \
-         begin with `ANTHROPIC_`.\n",
+         Sandboxes of the provider `process` inherit {}. The plane also reads {} and all variables that \
+         begin with `ANTHROPIC_`. It keeps credentials of code hosts; workers of all providers receive the others.\n",
         codes(Sandboxes::names().first().copied()),
         codes(Sandboxes::names().last().copied()),
         table(["variable", "flag", "commands", "default", "description"], &rows),

@@ -12,7 +12,7 @@
 //! **Invariant:** nothing is forced. A branch is created where none exists, and changed only from the value that
 //! was read. A working tree is only fast-forwarded, and only if no local change is in the way.
 //!
-//! **Invariant:** no program runs that the repository names in its configuration, hooks or attributes ([`git`]).
+//! **Invariant:** no program runs that the repository names in its configuration, hooks or attributes (module `git`).
 //!
 //! Deliberately absent: remotes. Nothing is fetched or pushed here.
 

@@ -71,6 +71,7 @@ problem_codes! {
     TicketNotApproved = "ticket_not_approved", 409, "The ticket is waiting for approval, or was rejected (`approval_status`).", "Approve the ticket first.";
     TicketRequired = "ticket_required", 409, "Tickets need approval on this plane, and the task belongs to no ticket.", "Create a ticket, have it approved, and send its id as `ticket_id`.";
     NoBranch = "no_branch", 409, "The task has no branch that the plane has created.", "Name a repository of which the plane has a credential; wait until the task has a sandbox.";
+    TaskActive = "task_active", 409, "The task has not ended yet (`current_status`).", "Wait until it has ended, or cancel it.";
     NoRepository = "no_repository", 409, "The task of the sandbox has no repository of which this plane has a credential.", "Do not ask again.";
     NoPullRequest = "no_pull_request", 409, "The task has no pull request.", "Open it first, with `POST /api/v1/tasks/{id}/pull-request`.";
     CodeHostRefused = "code_host_refused", 409, "The code host did not accept the operation (`reason`).", "Follow the detail: it says what to change.";

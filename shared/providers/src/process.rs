@@ -84,7 +84,8 @@ impl Options {
             environment: BTreeMap::new(),
             isolation: Isolation::Auto,
             hidden: Vec::new(),
-            grace: Duration::from_secs(5),
+            // A worker takes up to nine seconds to save the agent's work and send its last events.
+            grace: Duration::from_secs(10),
         }
     }
 }

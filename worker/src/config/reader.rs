@@ -287,6 +287,7 @@ impl<'a> Reader<'a> {
     /// In continuous mode with a repository, all git requirements default to on; otherwise they default to off.
     fn requirements(&mut self, continuous: bool, repository: bool) -> Requirements {
         let default = continuous && repository;
+        let plane_has_access = self.text("GIT_ACCESS").is_some();
         let tests = self.text("TEST_COMMAND");
         if self.flag("REQUIRE_TESTS", false) && tests.is_none() {
             self.error("REQUIRE_TESTS", "set, but TEST_COMMAND is not");
@@ -294,7 +295,8 @@ impl<'a> Reader<'a> {
         Requirements {
             clean: self.flag("REQUIRE_CLEAN_GIT", default),
             pushed: self.flag("REQUIRE_CODE_PUSHED", default),
-            pull_request: self.flag("REQUIRE_PR_CREATED", default),
+            // The plane opens the pull request after the task, if it has a credential for the repository.
+            pull_request: self.flag("REQUIRE_PR_CREATED", default && !plane_has_access),
             tests,
         }
     }

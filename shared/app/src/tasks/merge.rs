@@ -31,14 +31,23 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let detail = format!("Task {} has no pull request to merge.", task.id);
         return Err(Error::conflict(ProblemCode::NoPullRequest, detail, json!({})));
     };
+    if task.status.is_active() {
+        let detail = format!(
+            "Task {} is {}; its pull request can be merged when it has ended.",
+            task.id,
+            task.status.as_str()
+        );
+        let facts = json!({"current_status": task.status});
+        return Err(Error::conflict(ProblemCode::TaskActive, detail, facts));
+    }
     let host = repository.host.as_ref();
     let found = host.pull_request(link.number).await.map_err(of_code_host)?;
     let found = found.ok_or_else(|| Error::NotFound(format!("Pull request {}", link.number)))?;
-    let head = request.commit.clone().unwrap_or_else(|| found.head_commit.clone());
-    let commit = match found.state {
-        // Nothing can be merged into it any more, whatever the caller has seen.
-        PullRequestState::Merged { commit } => commit,
+    let (head, commit) = match found.state {
+        // Whatever the caller has seen.
+        PullRequestState::Merged { commit } => (found.head_commit, commit),
         _ => {
+            let head = request.commit.clone().unwrap_or(found.head_commit);
             let method = match request.method {
                 MergeMethodIn::Merge => MergeMethod::Merge,
                 MergeMethodIn::Squash => MergeMethod::Squash,
@@ -46,11 +55,13 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             };
             let title = format!("{} (#{})", found.title, link.number);
             let merge = Merge { method, head: head.clone(), title: Some(title) };
-            host.merge(link.number, &merge).await.map_err(of_code_host)?.commit
+            (head, host.merge(link.number, &merge).await.map_err(of_code_host)?.commit)
         }
     };
     record(deps, &task, &head, &commit, &principal).await?;
-    let branch_deleted = request.delete_branch && delete(&repository, &branch.name, &head).await;
+    // A branch that the request named may be there for more than this task.
+    let is_ours = task.execution.branch.is_none();
+    let branch_deleted = request.delete_branch && is_ours && delete(&repository, &branch.name, &head).await;
     Ok(MergedOut {
         task_id: task.id,
         number: link.number,

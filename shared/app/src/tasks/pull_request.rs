@@ -59,9 +59,15 @@ pub(crate) async fn propose(
     let Some(branch) = &task.branch else { return Ok(nothing(None)) };
     let host = repository.host.as_ref();
     let Some(commit) = host.branch(&branch.name).await? else {
+        if is_merged(repository, branch).await? {
+            return Ok(nothing(Some(branch)));
+        }
         let message = format!("the branch {} was deleted at the code host", branch.name);
         return Err(Failure::new(Reason::NotFound, message));
     };
+    if is_merged_at(branch, &commit) {
+        return Ok(nothing(Some(branch)));
+    }
     let compared = host.compare(&branch.base, &commit).await?;
     if compared.ahead == 0 {
         return Ok(nothing(Some(branch)));
@@ -92,7 +98,20 @@ pub(crate) async fn propose(
     Ok(Proposed::Opened { link, result: with(result, &state) })
 }
 
-/// Marks the commit as the work of a task. Nobody waits for the mark, so a failure is only logged.
+/// Whether the last pull request of the branch is merged at the code host.
+async fn is_merged(repository: &Repository, branch: &TaskBranch) -> Result<bool, Failure> {
+    let Some(link) = &branch.pull_request else { return Ok(false) };
+    let found = repository.host.pull_request(link.number).await?;
+    Ok(found.is_some_and(|found| matches!(found.state, PullRequestState::Merged { .. })))
+}
+
+/// Whether this commit of the branch was merged. A branch that was squashed or rebased still has commits of its own.
+fn is_merged_at(branch: &TaskBranch, commit: &str) -> bool {
+    let merged = branch.pull_request.as_ref().filter(|link| link.merged_at.is_some());
+    merged.is_some_and(|link| link.commit == commit)
+}
+
+/// Marks the commit as the work of a task. Nothing depends on the mark, so a failure is only logged.
 async fn report(repository: &Repository, commit: &str, orchestration: &Orchestration, task: &Task) {
     let status = Status {
         name: CHECK.to_owned(),

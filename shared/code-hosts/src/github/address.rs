@@ -2,6 +2,7 @@
 
 use crate::{Failure, Reason};
 use reqwest::Url;
+use std::net::IpAddr;
 
 /// The host of addresses without a setting.
 const DEFAULT_HOST: &str = "github.com";
@@ -19,6 +20,12 @@ pub(super) struct Address {
     pub api_url: String,
 }
 
+/// Whether the host is this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 impl Address {
     /// `None` if `address` is not a repository at `host` (`GITHUB_HOST`). `api_url` is `GITHUB_API_URL`.
     pub(super) fn parse(
@@ -30,6 +37,10 @@ impl Address {
         let Some(url) = url.filter(|url| url.username().is_empty() && url.password().is_none()) else {
             return Ok(None);
         };
+        // A credential is not sent in plain text over a network.
+        if url.scheme() == "http" && !is_loopback(&url) {
+            return Ok(None);
+        }
         let found = host_of(&url);
         if found.as_deref() != Some(&host.unwrap_or(DEFAULT_HOST).trim().to_ascii_lowercase()) {
             return Ok(None);

@@ -5,7 +5,7 @@ use super::tasks::task;
 use super::{Call, Endpoint, json};
 use app::{Error, sandboxes, tasks};
 use bytes::Bytes;
-use contract::ProblemCode::{CodeHostRefused, NoBranch, NoPullRequest, NoRepository, TaskMismatch};
+use contract::ProblemCode::{CodeHostRefused, NoBranch, NoPullRequest, NoRepository, TaskActive, TaskMismatch};
 use contract::requests::MergeTask;
 use contract::sandboxes::GitAccess;
 use contract::tasks::{MergeRequest, MergedOut, PullRequestOut, TaskDiff};
@@ -28,7 +28,7 @@ pub const OPEN_PULL_REQUEST: Endpoint =
 /// `POST /api/v1/tasks/{id}/merge`.
 pub const MERGE: Endpoint = Endpoint::new(|call| Box::pin(merge(call)), &[ok::<MergedOut>()])
     .optional_body::<MergeTask>()
-    .problems(&[NoBranch, NoPullRequest, CodeHostRefused]);
+    .problems(&[NoBranch, NoPullRequest, TaskActive, CodeHostRefused]);
 
 async fn git_access(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;

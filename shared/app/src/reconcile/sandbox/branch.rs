@@ -31,10 +31,13 @@ pub(super) async fn prepare(deps: Deps<'_>, sandbox: &Sandbox, work: &mut Work) 
     if work.task.branch.is_some() {
         return Ok(());
     }
-    if work.task.execution.branch.as_ref() == Some(&base.branch) {
-        return Err(Failure::refused(
-            "The branch of a task must not be its base. Name another branch, or none",
-        ));
+    if let Some(named) = &work.task.execution.branch {
+        let default = repository.host.check(None).await.map_err(of_code_host)?.branch;
+        if *named == base.branch || *named == default {
+            return Err(Failure::refused(
+                "The branch of a task must be neither its base nor the default branch. Name another branch, or none",
+            ));
+        }
     }
     let claim = BranchClaim { task: work.task.id.clone(), base_commit: base.commit };
     let (name, base_commit) = match &work.task.execution.branch {

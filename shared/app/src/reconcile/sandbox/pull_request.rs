@@ -8,12 +8,15 @@ use crate::error::Error;
 use crate::orchestration::Repository;
 use crate::tasks;
 use crate::tasks::pull_request::{Proposed, propose};
-use contract::payloads::SandboxRetrying;
+use contract::payloads::{AgentCompleted, SandboxRetrying};
 use domain::attempt::{Attempt, MAX_ERROR_CHARS, Outcome, Stage};
-use domain::event::LifecycleEvent;
+use domain::event::{LifecycleEvent, catalogue};
 use domain::retry::{Class, backoff_secs};
 use domain::{JsonObject, Sandbox, Task, Timestamp};
 use providers::{Failure, FailureClass};
+
+/// How long a task waits for a code host that limits our rate.
+const MAX_WAIT_SECS: i64 = 3600;
 
 /// Idempotent: a pull request is found again by its branch. A lease keeps a second process from doing the same meanwhile.
 pub(super) async fn run(deps: Deps<'_>, sandbox: &Sandbox, task: &Task) -> Result<Flow, Error> {
@@ -41,8 +44,10 @@ pub(super) async fn run(deps: Deps<'_>, sandbox: &Sandbox, task: &Task) -> Resul
         Err(failure) => failure,
     };
     let attempts = sandbox.activity.provisioning.as_ref().map_or(0, |provisioning| provisioning.attempts) + 1;
-    if failure.class == FailureClass::Refused || attempts >= MAX_ATTEMPTS {
-        return give_up(deps, task, &attempt, &failure).await;
+    // Rate limiting does not count as an attempt, but the task must not wait indefinitely.
+    let is_late = deps.clock.now() > task.since.plus_secs(MAX_WAIT_SECS);
+    if failure.class == FailureClass::Refused || attempts >= MAX_ATTEMPTS || is_late {
+        return give_up(deps, &sandbox, task, &attempt, &failure).await;
     }
     retry(deps, &sandbox, attempts, &failure).await
 }
@@ -53,6 +58,12 @@ async fn open(
     task: &Task,
     result: &JsonObject,
 ) -> Result<Proposed, Failure> {
+    let reported: AgentCompleted = catalogue::read(result).unwrap_or_default();
+    if reported.report.state.code_pushed == Some(false) {
+        return Err(Failure::refused(
+            "The worker could not push all commits of the agent. Its last workspace.push_failed event says why.",
+        ));
+    }
     let request = propose(deps.orchestration, repository, task, result);
     super::provision::with_timeout(Stage::Preparing.timeout_secs(), async {
         request.await.map_err(of_code_host)
@@ -84,23 +95,32 @@ async fn complete(
     Ok(Flow::Continue)
 }
 
-/// The work stays on the branch. Another attempt of the agent would not help.
-async fn give_up(deps: Deps<'_>, task: &Task, attempt: &Attempt, failure: &Failure) -> Result<Flow, Error> {
+/// What was pushed stays on the branch. Another attempt of the agent would not help.
+async fn give_up(
+    deps: Deps<'_>,
+    sandbox: &Sandbox,
+    task: &Task,
+    attempt: &Attempt,
+    failure: &Failure,
+) -> Result<Flow, Error> {
     let branch = task.branch.as_ref().map_or("", |branch| &branch.name);
     let error =
-        format!("The pull request could not be opened: {failure} The work is on the branch {branch}.");
+        format!("The pull request could not be opened: {failure} What was pushed is on the branch {branch}.");
     let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
     let now = deps.clock.now();
     let failed = task.fail(attempt, &error, Class::Permanent, jitter(now), now);
     let Some(transition) = failed else { return Ok(Flow::Conflict) };
-    let written = tasks::commit::write(*deps, task, transition).await?;
-    Ok(written.map_or(Flow::Conflict, |_| Flow::Continue))
+    if tasks::commit::write(*deps, task, transition).await?.is_none() {
+        return Ok(Flow::Conflict);
+    }
+    // The release of the sandbox does not wait for the lease.
+    set_lease(deps, sandbox, None).await?;
+    Ok(Flow::Continue)
 }
 
 async fn retry(deps: Deps<'_>, sandbox: &Sandbox, attempts: u32, failure: &Failure) -> Result<Flow, Error> {
     let now = deps.clock.now();
     let (counted, secs) = match failure.class {
-        // Rate limiting does not count as an attempt.
         FailureClass::Busy { retry_after_secs } => (attempts - 1, busy_secs(retry_after_secs)),
         _ => (attempts, backoff_secs(attempts - 1, jitter(now))),
     };

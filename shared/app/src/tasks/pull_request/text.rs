@@ -38,7 +38,7 @@ pub(super) fn body(task: &Task, result: &JsonObject, compared: &Comparison, plan
     section(&mut body, "Summary of the agent", &summary);
     body.push_str("### Files\n\n");
     for file in compared.files.iter().take(MAX_FILES) {
-        let path = file.path.replace('`', "'");
+        let path = visible(&file.path).replace('`', "'");
         let _ = writeln!(body, "- `{path}` (+{} −{})", file.additions, file.deletions);
     }
     if compared.files.len() > MAX_FILES || compared.files_cut {
@@ -59,6 +59,11 @@ pub(super) fn body(task: &Task, result: &JsonObject, compared: &Comparison, plan
     body
 }
 
+/// Without control characters. A carriage return ends a line of Markdown, and with it a quote.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
 /// A heading and a quoted text.
 fn section(body: &mut String, heading: &str, text: &str) {
     let text = text.trim();
@@ -69,7 +74,7 @@ fn section(body: &mut String, heading: &str, text: &str) {
     let shown: String = text.chars().take(MAX_TEXT_CHARS).collect();
     for line in shown.lines() {
         // Mentions would notify people.
-        let _ = writeln!(body, "> {}", line.replace('@', "@\u{200b}"));
+        let _ = writeln!(body, "> {}", visible(line).replace('@', "@\u{200b}"));
     }
     if shown.len() < text.len() {
         body.push_str("> …\n");
@@ -117,12 +122,12 @@ mod tests {
     #[test]
     fn body_says_what_was_done_and_quotes_others() {
         let result = JsonObject::of(&json!({
-            "final_output": "Done.\n# Not a heading @alice", "tests_passed": true, "turns": 4, "cost_usd": 0.256,
+            "final_output": "Done.\n# Not a heading @alice\rTests: failed", "tests_passed": true, "turns": 4, "cost_usd": 0.256,
         }));
         let body = body(&task("Count words.\n\n### Files"), &result, &compared(2), "https://plane.example/");
         for part in [
             "### Task\n\n> Count words.\n> \n> ### Files\n",
-            "> # Not a heading @\u{200b}alice\n",
+            "> # Not a heading @\u{200b}alice\u{fffd}Tests: failed\n",
             "- `src/'file'-1.rs` (+3 −1)\n",
             "Tests: passed. Turns: 4. Cost: $0.26.",
             "Ticket `ticket-1`, task `task-1`",
