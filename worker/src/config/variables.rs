@@ -211,7 +211,11 @@ const GROUPS: [Group; 13] = [
         &[
             variable("REQUIRE_CLEAN_GIT", WITH_REPOSITORY, "All changes are committed"),
             variable("REQUIRE_CODE_PUSHED", WITH_REPOSITORY, "All commits are pushed"),
-            variable("REQUIRE_PR_CREATED", WITH_REPOSITORY, "A pull request exists"),
+            variable(
+                "REQUIRE_PR_CREATED",
+                WITH_REPOSITORY,
+                "A pull request exists; false by default with GIT_ACCESS, because the plane opens it afterwards",
+            ),
             variable("TEST_COMMAND", Unset, "Test command that must succeed"),
             variable("REQUIRE_TESTS", Fixed("false"), "Report an error if TEST_COMMAND is not set"),
         ],
