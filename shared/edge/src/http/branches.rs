@@ -5,7 +5,9 @@ use super::tasks::task;
 use super::{Call, Endpoint, json};
 use app::{Error, sandboxes, tasks};
 use bytes::Bytes;
-use contract::ProblemCode::{CodeHostRefused, NoBranch, NoPullRequest, NoRepository, TaskActive, TaskMismatch};
+use contract::ProblemCode::{
+    CodeHostRefused, NoBranch, NoPullRequest, NoRepository, TaskActive, TaskMismatch,
+};
 use contract::requests::MergeTask;
 use contract::sandboxes::GitAccess;
 use contract::tasks::{MergeRequest, MergedOut, PullRequestOut, TaskDiff};
