@@ -85,12 +85,11 @@ async fn large_diff_is_previewed_and_stored_by_reference() {
     let huge = line.repeat(1024 * 1024 / line.len());
     let agent = fixture.script(&[
         tool("Write", json!({"file_path": "large.txt", "content": large})),
+        turn_end(),
         tool("Write", json!({"file_path": "huge.txt", "content": huge})),
         text("Written."),
     ]);
-    let _worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Write much")]);
-    fixture.wait_for_event("agent.completed").await;
-
+    let worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Write much")]);
     let event = fixture.wait_for(|edit: &AgentFileEdited| edit.file_path == "large.txt").await;
     let data = &event["event_data"];
     assert!(data["diff_preview"].as_str().unwrap().chars().count() <= 5_000, "{data}");
@@ -101,11 +100,14 @@ async fn large_diff_is_previewed_and_stored_by_reference() {
     assert_eq!(diff.len() as u64, data["full_diff_size"].as_u64().unwrap());
     assert_eq!(diff.matches(&format!("+{line}")).count() as u64, data["lines_added"].as_u64().unwrap());
 
+    let last = fixture.send_message("user_message", "go on").await;
+    fixture.wait_for_receipt(&last, "completed").await;
     let event = fixture.wait_for(|edit: &AgentFileEdited| edit.file_path == "huge.txt").await;
     let data = &event["event_data"];
     assert_eq!(data["full_diff_available"], false, "a truncated diff is marked: {data}");
     assert!(data["full_diff_size"].as_u64().unwrap() > 1024 * 1024, "{data}");
     assert_eq!(data["lines_added"], 1024 * 1024 / line.len());
+    worker.terminate().await;
     let log = fixture.log().await;
     assert_eq!(data_of::<AgentFileEdited>(&log).len(), 2, "each change is reported once");
     assert_eq!(data_of::<AgentToolCompleted>(&log).len(), 2);

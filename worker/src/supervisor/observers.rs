@@ -255,7 +255,7 @@ impl PendingChanges {
 
     fn remove_emitted(&mut self, emitted: &[EmittedChange]) {
         for (changes, _) in &mut self.changes {
-            changes.files.retain(|file| !file.emitted().is_some_and(|change| emitted.contains(&change)));
+            changes.files.retain(|file| !emitted.iter().any(|emitted| emitted.includes(file)));
         }
     }
 
@@ -336,6 +336,18 @@ mod tests {
             pending.changes.iter().all(|(changes, _)| changes.files.is_empty()),
             "the slow tool reported it"
         );
+    }
+
+    #[test]
+    fn creation_detected_while_its_tool_writes_is_part_of_the_reported_one() {
+        let created = |content| FileChange::from_texts("a.txt", None, Some(content)).unwrap();
+        let modified = FileChange::from_texts("a.txt", Some("before\n"), Some("half")).unwrap();
+        let files = vec![created("half"), modified.clone()];
+        let mut pending = PendingChanges::default();
+        let tool = ("quick".to_owned(), 1);
+        pending.add(Changes { files, ..Changes::default() }, tool, Instant::now());
+        pending.remove_emitted(&[created("half and half\n").emitted().unwrap()]);
+        assert_eq!(pending.changes[0].0.files, [modified], "an earlier change of an existing file is kept");
     }
 
     #[tokio::test]

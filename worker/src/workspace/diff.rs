@@ -53,6 +53,17 @@ pub struct Fingerprint(String);
 pub struct EmittedChange {
     pub path: String,
     pub fingerprint: Fingerprint,
+    /// The file did not exist before.
+    pub created: bool,
+}
+
+impl EmittedChange {
+    /// Whether a change that was detected before this one was emitted is part of it. A file may be scanned while a tool writes it;
+    /// the tool then reports the creation of the whole file.
+    pub fn includes(&self, detected: &FileChange) -> bool {
+        let is_equal = detected.fingerprint.as_ref() == Some(&self.fingerprint);
+        detected.path == self.path && (is_equal || self.created && detected.change == Change::Created)
+    }
 }
 
 impl FileChange {
@@ -107,7 +118,8 @@ impl FileChange {
 
     /// Identifies this change after it was emitted. `None` if the new content is unknown.
     pub fn emitted(&self) -> Option<EmittedChange> {
-        Some(EmittedChange { path: self.path.clone(), fingerprint: self.fingerprint.clone()? })
+        let created = self.change == Change::Created;
+        Some(EmittedChange { path: self.path.clone(), fingerprint: self.fingerprint.clone()?, created })
     }
 
     pub fn into_event(self, turn: u64, tool_use_id: Option<&str>) -> Event {

@@ -158,7 +158,7 @@ async fn compare(
             if number < MAX_FINGERPRINTS { fingerprint(shadow, &detected).await? } else { None };
         let change = FileChange { fingerprint, ..detected.change };
         let last = emitted.iter().rev().find(|emitted| emitted.path == change.path);
-        if last.is_none() || last != change.emitted().as_ref() {
+        if !last.is_some_and(|last| change.fingerprint.as_ref() == Some(&last.fingerprint)) {
             files.push(change);
         }
     }
