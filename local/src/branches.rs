@@ -14,7 +14,7 @@ fn print_untrusted(text: &str) {
 }
 
 /// Number of characters of a commit that are shown.
-const SHORT_COMMIT: usize = 10;
+pub const SHORT_COMMIT: usize = 10;
 
 /// Prints the diff in the form of git, so that it can be piped into other tools.
 pub async fn diff(options: &Diff) -> anyhow::Result<ExitCode> {

@@ -2,6 +2,7 @@
 
 mod format;
 
+use crate::branches::SHORT_COMMIT;
 use crate::config::commands::{Address, Ticket};
 use crate::tasks::{plane, response_body, text};
 use anyhow::{Context, bail};
@@ -141,6 +142,7 @@ async fn watch(address: &Address, plane: &Plane, ticket: &str) -> anyhow::Result
                 if finished {
                     print_final_events(following.as_mut()).await;
                     let task = read(plane, &format!("/api/v1/tasks/{}", text(task, "id"))).await?;
+                    print_branch(&task);
                     return Ok(exit_code(&task, &status));
                 }
             }
@@ -187,6 +189,30 @@ fn print_event(event: &Followed) {
     }
 }
 
+/// Prints where the work is and what to do with it.
+fn print_branch(task: &Value) {
+    for line in describe_branch(task) {
+        print_line(&line);
+    }
+}
+
+fn describe_branch(task: &Value) -> Vec<String> {
+    let (Some(branch), Some(commit)) = (task["branch"]["name"].as_str(), task["result"]["commit"].as_str())
+    else {
+        return Vec::new();
+    };
+    let (pull, base, id) = (&task["branch"]["pull_request"], text(&task["branch"], "base"), text(task, "id"));
+    let short: String = commit.chars().take(SHORT_COMMIT).collect();
+    let mut lines =
+        vec![format!("branch     {branch} ({short}) → {base}"), format!("changes    sunaba diff {id}")];
+    if pull["number"].is_u64() && pull["merged_at"].is_null() {
+        let url = pull["url"].as_str().filter(|url| url.starts_with("https://"));
+        let url = url.map(|url| format!(", {url}")).unwrap_or_default();
+        lines.push(format!("merge      sunaba merge {id}  (pull request #{}{url})", pull["number"]));
+    }
+    lines
+}
+
 fn exit_code(task: &Value, status: &str) -> ExitCode {
     match status {
         "completed" => ExitCode::SUCCESS,
@@ -197,5 +223,29 @@ fn exit_code(task: &Value, status: &str) -> ExitCode {
             ));
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branch_is_described_with_the_next_commands() {
+        let mut task = json!({
+            "id": "task-1",
+            "branch": {"name": "fix/1-login", "base": "main", "pull_request": null},
+            "result": {"commit": null},
+        });
+        assert!(describe_branch(&task).is_empty(), "nothing was pushed");
+        task["result"]["commit"] = json!("0123456789abcdef");
+        let branch = "branch     fix/1-login (0123456789) → main";
+        assert_eq!(describe_branch(&task), [branch, "changes    sunaba diff task-1"]);
+        let url = "https://host.example/acme/shop/pull/7";
+        task["branch"]["pull_request"] = json!({"number": 7, "url": url, "merged_at": null});
+        let merge = format!("merge      sunaba merge task-1  (pull request #7, {url})");
+        assert_eq!(describe_branch(&task)[2], merge);
+        task["branch"]["pull_request"]["merged_at"] = json!("2026-11-20T00:00:00Z");
+        assert_eq!(describe_branch(&task).len(), 2, "it is merged already");
     }
 }
