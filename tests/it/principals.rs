@@ -1,6 +1,7 @@
 //! Who did what: what a principal may claim, and which principal an event names.
 
 use crate::support::{OPERATOR, TestPlane, batch, now_secs, user, user_with};
+use crate::tasks::TaskApi;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -128,6 +129,28 @@ async fn every_change_of_a_task_names_its_principal() {
     assert_eq!(changed[1], ("task.dependencies_changed".to_owned(), by_bob));
     let operator = callers(&plane, "t-0").await;
     assert_eq!(operator.last().unwrap(), &("task.cancelled".to_owned(), by_operator));
+}
+
+/// Otherwise the log would not show who accepted a result.
+#[tokio::test]
+async fn review_of_a_result_names_its_principal() {
+    let api = TaskApi::open().await;
+    api.create("t-1", json!({"validation": true})).await;
+    for (reviewer, passed, event_type) in
+        [("alice", false, "task.needs_revision"), ("bob", true, "task.completed")]
+    {
+        let sandbox = api.start("t-1").await;
+        api.complete("t-1").await;
+        let until_2100 = json!({"sub": reviewer, "org": "acme", "role": "member", "exp": 4_102_444_800_u64});
+        let review = json!({"task_id": "t-1", "passed": passed, "feedback": "Look again."});
+        let path = format!("/sandboxes/{sandbox}/validation-result");
+        let (status, answer) = api.call(&user_with(until_2100), "POST", &path, Some(review)).await;
+        assert_eq!(status, 200, "{answer}");
+        let page = api.get("/tasks/t-1/events").await;
+        let mut events = page["events"].as_array().unwrap().iter();
+        let event = events.find(|event| event["event_type"] == event_type).unwrap();
+        assert_eq!(event["event_data"]["by"], json!({"kind": "user", "id": reviewer}), "{event}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Settings of tasks and sandboxes have the same names on all hosts.
 
+use crate::support::dev;
 use app::orchestration::settings::{LIMITS, SANDBOXES, THRESHOLDS};
 use contract::AgentDefinition;
 use edge::registry::Permission;
@@ -9,6 +10,7 @@ use local::config::sandboxes::Sandboxes;
 use providers::PROVIDERS;
 use serde_json::json;
 use std::collections::BTreeSet;
+use tempfile::TempDir;
 
 /// Settings of the local host only: those of local sandboxes.
 const ONLY_LOCAL: [&str; 1] = ["SUNABA_ISOLATION"];
@@ -51,6 +53,27 @@ fn every_shared_setting_is_a_template_parameter() {
         let parameter: String =
             words.map(|word| word[..1].to_owned() + &word[1..].to_ascii_lowercase()).collect();
         assert!(template["Parameters"][&parameter].is_object(), "{name} needs a parameter {parameter}");
+    }
+}
+
+/// A provider that is set up could run a task on the host of a plane that is set to remote sandboxes.
+#[test]
+fn plane_sets_up_no_provider_but_those_that_are_enabled() {
+    let remote = "daytona_api_key: planted\nworker_source: /bin/sh\n";
+    for (file, expected) in [
+        (String::new(), &["process"][..]),
+        (format!("provider: daytona\n{remote}"), &["daytona"]),
+        (format!("provider: daytona, process\n{remote}"), &["daytona", "process"]),
+    ] {
+        let data = TempDir::new().unwrap();
+        let plane = data.path().join("plane");
+        std::fs::create_dir(&plane).unwrap();
+        std::fs::write(plane.join("sunaba.yaml"), &file).unwrap();
+        let options = dev(&data);
+        let config = options.check().unwrap();
+        let setup = local::sandboxes::setup(&options, config, "127.0.0.1:18000".parse().unwrap()).unwrap();
+        let names: Vec<&str> = setup.providers.all().map(|provider| provider.name()).collect();
+        assert_eq!(names, expected, "{file}");
     }
 }
 

@@ -38,10 +38,13 @@ pub type Results = BTreeMap<String, (bool, String)>;
 /// What is outside of the sandbox.
 pub struct Outside {
     folder: TempDir,
+    /// Not in `/tmp`, of which programs in namespaces have their own. `None` if this user cannot write there.
+    _elsewhere: Option<TempDir>,
     canaries: Vec<PathBuf>,
     /// A process of the same user with a secret in its environment.
     other: Child,
     path_socket: UnixListener,
+    path_of_socket: PathBuf,
     abstract_socket: UnixListener,
     abstract_name: String,
     tcp: [TcpListener; 2],
@@ -62,7 +65,10 @@ impl Outside {
             "plane/sandboxes/box/state/state.json",
             "plane/sandboxes/box/worker.json",
         ];
-        let canaries = canaries.map(path).to_vec();
+        let elsewhere = TempDir::with_prefix_in("outside-", env!("CARGO_TARGET_TMPDIR")).ok();
+        let place = elsewhere.as_ref().unwrap_or(&folder).path();
+        let mut canaries = canaries.map(path).to_vec();
+        canaries.push(place.join("elsewhere/canary"));
         for canary in &canaries {
             fs::create_dir_all(canary.parent().unwrap()).unwrap();
             fs::write(canary, CANARY).unwrap();
@@ -81,8 +87,13 @@ impl Outside {
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let other =
             Command::new("sleep").arg("1000").env("SECRET", SECRET).stdin(Stdio::null()).spawn().unwrap();
+        // The path of a socket has at most 107 bytes.
+        let paths = [place.join("socket"), path("socket")];
+        let mut bound = paths.into_iter().filter_map(|path| Some((UnixListener::bind(&path).ok()?, path)));
+        let (path_socket, path_of_socket) = bound.next().expect("the second path is short");
         Self {
-            path_socket: UnixListener::bind(path("socket")).unwrap(),
+            path_socket,
+            path_of_socket,
             abstract_socket: UnixListener::bind_addr(&address).unwrap(),
             abstract_name,
             tcp: ["127.0.0.1:0", "[::1]:0"].map(|address| TcpListener::bind(address).unwrap()),
@@ -91,6 +102,7 @@ impl Outside {
             canaries,
             other,
             folder,
+            _elsewhere: elsewhere,
         }
     }
 
@@ -155,7 +167,7 @@ impl Outside {
             "canaries": self.canaries,
             "processes": [self.other.id(), std::process::id()],
             "secret": secret,
-            "path_socket": self.folder.path().join("socket"),
+            "path_socket": self.path_of_socket,
             "abstract_socket": self.abstract_name,
             "ports": self.tcp.each_ref().map(|listener| listener.local_addr().unwrap().port()),
             "udp_port": self.udp.local_addr().unwrap().port(),

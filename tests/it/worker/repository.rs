@@ -74,18 +74,24 @@ async fn agent_can_push_without_exposing_the_repository_token() {
             "{expected:?} was not sampled: {processes:?}"
         );
     }
+    let forms = [TOKEN.to_owned(), basic(TOKEN)];
     assert!(
         !processes.iter().any(|process| process.contains(TOKEN)),
         "the token was in a process list: {processes:?}"
     );
+    // The environment of git itself has the encoded form, and is closed to other users.
+    let mut arguments = processes.iter().filter_map(|process| process.lines().next());
+    assert!(!arguments.any(|words| words.contains(&forms[1])), "the token was an argument: {processes:?}");
     let log = serde_json::to_string(&fixture.log().await).unwrap();
     assert!(log.contains("search finished"), "the agent searched for the token: {log}");
-    assert!(!log.contains(TOKEN), "the token is in the log");
+    assert!(!forms.iter().any(|form| log.contains(form)), "the token is in the log");
     assert!(!log.contains("[redacted GITHUB_TOKEN]"), "the agent found the token: {log}");
     // Contains the workspace, `.git`, and the worker's state and log.
     let root = fixture.home.home().parent().unwrap().to_owned();
     for file in files(&root) {
-        assert!(!contains(&file, TOKEN), "the token is in {}", file.display());
+        for form in &forms {
+            assert!(!contains(&file, form), "the token is in {}", file.display());
+        }
     }
 }
 

@@ -298,6 +298,46 @@ async fn agent_changes_no_file_of_its_worker() {
     }
 }
 
+/// Otherwise `/proc` shows its variables, its memory and its open files to other processes of its user.
+#[tokio::test]
+async fn memory_of_the_worker_is_closed_to_its_user() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // The test may run as root, to whom no process is closed. A plain user cannot enter the directories of this one.
+    let (program, home) = (path("sunaba"), path("home"));
+    std::fs::copy(env!("CARGO_BIN_EXE_sunaba"), &program).unwrap();
+    std::fs::create_dir(&home).unwrap();
+    for (opened, mode) in [(folder.path(), 0o755), (&program, 0o755), (&home, 0o777)] {
+        std::fs::set_permissions(opened, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut words: Vec<_> = if is_root { words.map(Into::into).into() } else { Vec::new() };
+    words.extend([program.into_os_string(), "worker".into()]);
+    let mut worker = tokio::process::Command::new(&words[0]);
+    worker.args(&words[1..]).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").current_dir(&home);
+    let (workspace, state) = (home.join("workspace"), home.join("state"));
+    worker.env("HOME", &home).env("CWD", &workspace).env("STATE_DIR", &state);
+    worker.env("SANDBOX_ID", "box").env("SANDBOX_TOKEN", "planted").env("CALLBACK_URL", "http://127.0.0.1:9");
+    worker.env("AGENT", "scripted:hello").env("ISOLATION", "none");
+    let worker = worker.stdin(std::process::Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    let started = async {
+        while !state.join("outbox").exists() {
+            tokio::time::sleep(super::POLL_INTERVAL).await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, started).await.expect("the worker opens its outbox");
+    let of_worker = |file: &str| format!("/proc/{}/{file}", worker.id().unwrap());
+    for file in ["environ", "mem", "maps", "fd"] {
+        assert_eq!(
+            std::fs::metadata(of_worker(file)).unwrap().uid(),
+            0,
+            "{file} belongs to the worker's user"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_takes_secrets_from_a_file_and_deletes_it() {
     let fixture = Fixture::new(Script::new()).await;

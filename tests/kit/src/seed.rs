@@ -5,6 +5,20 @@ use std::thread;
 /// Overrides the seeds of a test.
 pub const VARIABLE: &str = "SUNABA_SEED";
 
+/// Overrides the number of seeds of the tests that start processes, each of which takes seconds.
+const COUNT_VARIABLE: &str = "SUNABA_SEEDS";
+
+/// The number of seeds of a test: this one, unless [`COUNT_VARIABLE`] overrides it.
+pub fn count(default: u64) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a developer sets it to run more seeds")]
+    match std::env::var(COUNT_VARIABLE) {
+        Ok(count) => {
+            count.parse().unwrap_or_else(|_| panic!("{COUNT_VARIABLE} must be a number, not {count:?}"))
+        }
+        Err(_) => default,
+    }
+}
+
 /// Runs a test with each seed, or only with the one in [`VARIABLE`].
 pub async fn each(seeds: impl IntoIterator<Item = u64>, mut test: impl AsyncFnMut(u64)) {
     for seed in chosen(seeds) {

@@ -90,6 +90,39 @@ fn revision(feedback: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::orchestration::WorkerVariables;
+    use code_hosts::{CODE_HOSTS, Environment};
+    use domain::{OrgId, SandboxId, Timestamp};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    /// The author of a task chooses its repository, and so the server to which the worker would send them.
+    #[test]
+    fn worker_receives_no_credential_of_a_code_host() {
+        let task = json!({
+            "id": "t-1", "org": "acme", "task_type": "implement_feature", "title": "Count the words",
+            "description": "", "phase": "p", "priority": "MEDIUM", "status": "pending",
+            "created_at": Timestamp::from_secs(1), "updated_at": Timestamp::from_secs(1),
+            "since": Timestamp::from_secs(1), "max_retries": 0, "version": 0,
+            "repository": "https://attacker.example/acme/shop.git",
+        });
+        let task: Task = serde_json::from_value(task).unwrap();
+        let (id, org) = (SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap());
+        let sandbox = Sandbox::new(id, org, None, Timestamp::from_secs(1));
+        let planted = ["GITHUB_TOKEN", "GH_TOKEN", "GITHUB_APP_PRIVATE_KEY", "ANTHROPIC_API_KEY"];
+        let planted = planted.map(|name| (name.to_owned(), format!("planted-{name}"))).into();
+        let worker_variables = WorkerVariables::shared(planted);
+        let orchestration = Orchestration { worker_variables, ..Orchestration::default() };
+        let hosts = CodeHosts::new(CODE_HOSTS.to_vec(), Environment::new(Arc::new(|| 0)));
+        for has_code_host in [false, true] {
+            let agent = "claude".to_owned();
+            let work = Work { sandbox: &sandbox, task: &task, ticket: None, agent, has_code_host };
+            let variables = of(&orchestration, &hosts, work, "swt_1".to_owned());
+            let found: Vec<_> = variables.iter().filter(|(_, value)| value.starts_with("planted")).collect();
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(found[0].0, "ANTHROPIC_API_KEY");
+        }
+    }
 
     #[test]
     fn heartbeat_interval_shrinks_with_heartbeat_timeout() {

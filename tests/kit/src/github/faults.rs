@@ -190,6 +190,10 @@ impl Injector {
             return None;
         }
         Some(match self.random.random_range(0..6) {
+            // The limits of git are not those of the API. There, 403 means that the token may not do it.
+            0 | 1 if operation.is_git() => {
+                Fault::Rejected { status: 429, message: "Too many requests.".to_owned() }
+            }
             0 => Fault::RateLimited { secs: self.random.random_range(0..3) },
             1 => Fault::UsedUp { reset_after_secs: self.random.random_range(1..3) },
             2 => Fault::Error,
