@@ -108,6 +108,10 @@ pub struct Dev {
     /// `sunaba policy check` verifies it
     #[arg(long, env = "SUNABA_POLICY", value_name = "FILE")]
     pub policy: Option<PathBuf>,
+    /// Directories below which the command page offers repositories to operators, separated by commas [default: the home
+    /// directory]
+    #[arg(long, env = "SUNABA_FOLDERS", value_name = "DIRECTORIES", value_delimiter = ',')]
+    pub folders: Vec<PathBuf>,
     /// Accept commands (acp:COMMAND, scripted:FILE) as agents in tickets and tasks: every caller can run any command on this
     /// machine. Not together with users' tokens
     #[arg(long)]
@@ -205,6 +209,14 @@ impl Dev {
             open: self.no_auth,
         };
         Ok(LocalKeys { keys, operator_token, worker_secret })
+    }
+
+    /// Where the command page looks for repositories.
+    pub fn offered_folders(&self) -> Vec<PathBuf> {
+        match self.folders.as_slice() {
+            [] => std::env::home_dir().into_iter().collect(),
+            folders => folders.to_vec(),
+        }
     }
 
     /// Whether people other than the operator can use this plane.

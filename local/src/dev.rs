@@ -70,7 +70,7 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let SandboxSetup { providers, orchestration, mut notices } =
         sandboxes::setup(dev, sandbox_config, address)?;
     let settings = Settings { orchestration, ..dev.settings() };
-    let code_hosts = Some(sandboxes::code_hosts(clock.clone()));
+    let code_hosts = Some(sandboxes::code_hosts(clock.clone()).offering(dev.offered_folders()));
     let bindings = Bindings { providers: Some(providers), code_hosts, ..aws.bindings() };
     let plane = Arc::new(Plane::new(
         aws.store.clone(),

@@ -132,6 +132,9 @@ fn expected(scope: Scope) -> Expected {
 /// Path prefixes of the entities that `{id}` can name. The test creates each of them in the org acme.
 const KINDS: [&str; 3] = ["/api/v1/sandboxes/", "/api/v1/tickets/", "/api/v1/tasks/"];
 
+/// Routes that name a task in their body or query.
+const OF_A_TASK: &str = "/api/v1/branch-workflow/";
+
 /// A 404 with one of these in its detail comes after authorization: the caller may see the parent entity, which lacks
 /// the requested part.
 const VISIBLE_PARTS: [&str; 2] = [" of sandbox ", "Dependency "];
@@ -142,7 +145,7 @@ async fn create_entity(plane: &TestPlane, path: &str, id: &str) {
         let spec = json!({"ticket_id": id, "title": id, "org": "acme", "check_duplicates": false});
         assert_eq!(plane.post("/api/v1/tickets", OPERATOR, spec).await.status, 201);
     }
-    if path.starts_with("/api/v1/tasks/") {
+    if path.starts_with("/api/v1/tasks/") || path.starts_with(OF_A_TASK) {
         // It depends on a cancelled task, so it is never dispatched.
         let dependency = format!("before-{id}");
         for (task, depends_on) in [(dependency.as_str(), vec![]), (id, vec![&dependency])] {
@@ -184,8 +187,12 @@ async fn every_route_enforces_its_scope() {
         // Keeps the pull route from long polling.
         let waits = route.endpoint.query.iter().any(|parameter| parameter.name == "wait");
         let path = if waits { format!("{path}?wait=0") } else { path };
+        let of_a_task = path.starts_with(OF_A_TASK);
+        let path =
+            if of_a_task && route.method == Method::GET { format!("{path}?task_id={id}") } else { path };
         assert!(!path.contains('{'), "this test has no value for a parameter of {}: add it here", route.path);
-        let names_entity = route.path.contains("{id}") && KINDS.iter().any(|kind| path.starts_with(kind));
+        let has_id = route.path.contains("{id}") && KINDS.iter().any(|kind| path.starts_with(kind));
+        let names_entity = has_id || of_a_task;
         create_entity(&plane, route.path, id).await;
         let check = async |token: Option<&str>, status: u16, caller: &str| {
             let receipts = json!([{"message_id": "m-1", "state": "delivered"}]);
@@ -222,7 +229,7 @@ async fn every_route_enforces_its_scope() {
         ] {
             check(Some(token), expect.anonymous, caller).await;
         }
-        // A route without an entity in its path cannot name one of another org.
+        // A route without an entity cannot name one of another org.
         let (other_org_user, other_worker) = match (names_entity, expect.other_org_user) {
             (false, 404) => (PASSES, expect.other_worker),
             (_, status) => (status, expect.other_worker),

@@ -98,6 +98,12 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         "tasks-pull-request",
         "tasks-open-pull-request",
         "tasks-merge",
+        "branch-workflow-start",
+        "branch-workflow-finish",
+        "branch-workflow-merge",
+        "branch-workflow-status",
+        "repositories-list",
+        "repositories-branches",
     ];
     assert_eq!(with_secrets, expected);
 }

@@ -57,6 +57,8 @@ pub fn dev(data: &TempDir) -> Dev {
         config: None,
         worker_variables: None,
         policy: None,
+        // No test reads the directories of this machine.
+        folders: vec!["/nonexistent".into()],
         allow_agent_commands: false,
         // Users have tokens, so sandboxes need isolation.
         sandboxes: Sandboxes::default(),

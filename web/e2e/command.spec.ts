@@ -43,6 +43,27 @@ test('a queued ticket shows its status across a reload and starts when a slot is
   expect(address(page)).toBe(`/sandbox/${await api.sandboxOf((await api.ticketWith(mine)).id)}`)
 })
 
+test('repositories and branches are offered, and a folder is opened by path', async ({ page, repository }) => {
+  await repository.git('branch', 'release/next')
+  const command = new CommandPage(page)
+  await command.open()
+  const field = page.getByRole('combobox', { name: 'Repository' })
+  // The folder of temporary files is not among the allowed ones.
+  await field.fill('/no-such-folder/')
+  await expect(page.getByText('No repository with this name.')).toBeVisible()
+  await field.fill(repository.path)
+  await field.press('Escape')
+  const base = page.getByRole('combobox', { name: 'Base branch' })
+  await base.click()
+  await expect(page.getByRole('option', { name: /main.*default/ })).toBeVisible()
+  await base.fill('next')
+  await expect(page.getByRole('option')).toHaveCount(1)
+  await base.press('ArrowDown')
+  await base.press('Enter')
+  await expect(base).toHaveValue('release/next')
+  await expect(page.getByRole('listbox')).toHaveCount(0)
+})
+
 test('a waiting ticket can be cancelled', async ({ page, api }) => {
   const project = `busy-${randomUUID().slice(0, 8)}`
   const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('waiting') })

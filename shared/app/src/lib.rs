@@ -3,6 +3,7 @@
 //! Deliberately absent: HTTP, sockets, Lambda. The `Deps` of a use case are exactly the resources that it uses, so
 //! they also list its permissions.
 
+pub mod branch_workflow;
 pub mod clock;
 mod conflict_retry;
 pub mod error;
@@ -14,6 +15,7 @@ pub mod orchestration;
 mod paging;
 pub mod quotas;
 pub mod reconcile;
+pub mod repositories;
 pub mod sandboxes;
 pub mod sessions;
 pub mod sockets;

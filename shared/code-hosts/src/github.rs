@@ -8,6 +8,7 @@
 
 mod address;
 mod branches;
+mod catalogue;
 mod compare;
 mod credential;
 mod http;

@@ -2,9 +2,10 @@
 //! line in [`CODE_HOSTS`](crate::CODE_HOSTS).
 
 use crate::github::{TokenCache, client};
-use crate::{CodeHost, Failure};
+use crate::{Catalogue, CodeHost, Failure};
 use reqwest::Client;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub struct CodeHostKind {
     /// **Invariant:** a credential is sent to its own host only. That a token covers this repository of the host
     /// (`GITHUB_REPOSITORIES`) is checked by the caller, which passes no other token.
     pub open: for<'a> fn(&str, &'a Values<'a>, &Environment) -> Opened,
+    /// What the values of the variables reach. Sends no request yet.
+    pub catalogue: for<'a> fn(&'a Values<'a>, &Environment) -> Catalogued,
+    /// Whether its repositories are directories of the machine of the plane, which only operators may name.
+    pub is_of_this_machine: bool,
 }
 
 /// The value of a variable, by its name.
@@ -30,6 +35,10 @@ pub type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 /// The repository; `None` if the host does not serve the address, or if it has no credential for it. A variable
 /// that cannot be used is a failure that names it.
 pub type Opened = Result<Option<Arc<dyn CodeHost>>, Failure>;
+
+/// The repositories that there are to choose from; `None` without a credential. A variable that cannot be used is a
+/// failure that names it.
+pub type Catalogued = Result<Option<Arc<dyn Catalogue>>, Failure>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
@@ -47,6 +56,8 @@ pub struct Environment {
     pub timeout: Duration,
     /// Delay before a value is read again that the host still computes. Each further delay is twice as long.
     pub poll_delay: Duration,
+    /// Directories of this machine below which repositories are offered to operators.
+    pub folders: Vec<PathBuf>,
     client: Arc<OnceLock<Client>>,
     pub(crate) tokens: TokenCache,
 }
@@ -54,7 +65,8 @@ pub struct Environment {
 impl Environment {
     pub fn new(now_secs: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         let (timeout, poll_delay) = (Duration::from_secs(30), Duration::from_secs(1));
-        Self { now_secs, timeout, poll_delay, client: Arc::default(), tokens: TokenCache::default() }
+        let (folders, client, tokens) = (Vec::new(), Arc::default(), TokenCache::default());
+        Self { now_secs, timeout, poll_delay, folders, client, tokens }
     }
 
     /// Made when it is first needed: it reads the certificates of the machine.

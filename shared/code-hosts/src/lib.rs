@@ -10,6 +10,7 @@
 //! Deliberately absent: retries of whole calls, names of branches, texts of pull requests, and what a failure
 //! means for a task. The caller decides those.
 
+pub mod catalogue;
 mod change;
 mod failure;
 pub mod github;
@@ -18,13 +19,14 @@ pub mod local;
 pub mod names;
 mod secret;
 
+pub use catalogue::Catalogue;
 pub use change::{
     Base, Branch, Check, CheckState, Comparison, Creation, FileChange, FileStatus, GitAccess, Merge,
     MergeMethod, Merged, NewPullRequest, PullRequest, PullRequestState, Status,
 };
 pub use failure::{Failure, Reason};
 use futures_util::future::BoxFuture;
-pub use kind::{CodeHostKind, Environment, Opened, Values, Variable};
+pub use kind::{Catalogued, CodeHostKind, Environment, Opened, Values, Variable};
 pub use secret::Secret;
 use std::fmt;
 

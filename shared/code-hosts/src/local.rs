@@ -17,6 +17,7 @@
 //! Deliberately absent: remotes. Nothing is fetched or pushed here.
 
 mod branches;
+mod catalogue;
 mod compare;
 mod git;
 mod kind;

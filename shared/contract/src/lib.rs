@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod bad_input;
+pub mod branch_workflow;
 pub mod event_bus;
 pub mod events;
 pub mod execution;
@@ -19,6 +20,7 @@ pub mod policy;
 pub mod problem;
 mod problem_code;
 pub mod query;
+pub mod repositories;
 pub mod repository;
 pub mod requests;
 pub mod sandboxes;

@@ -72,7 +72,7 @@ problem_codes! {
     TicketRequired = "ticket_required", 409, "Tickets need approval on this plane, and the task belongs to no ticket.", "Create a ticket, have it approved, and send its id as `ticket_id`.";
     NoBranch = "no_branch", 409, "The task has no branch that the plane has created.", "Name a repository of which the plane has a credential; wait until the task has a sandbox.";
     TaskActive = "task_active", 409, "The task has not ended yet (`current_status`).", "Wait until it has ended, or cancel it.";
-    NoRepository = "no_repository", 409, "The task of the sandbox has no repository of which this plane has a credential.", "Do not ask again.";
+    NoRepository = "no_repository", 409, "This plane has no credential for the repository, or the task of the sandbox has none.", "Name a repository of which the plane has a credential; a worker does not ask again.";
     NoPullRequest = "no_pull_request", 409, "The task has no pull request.", "Open it first, with `POST /api/v1/tasks/{id}/pull-request`.";
     CodeHostRefused = "code_host_refused", 409, "The code host did not accept the operation (`reason`).", "Follow the detail: it says what to change.";
     TicketIdTaken = "ticket_id_taken", 409, "The ticket id is already used.", "Choose another id.";

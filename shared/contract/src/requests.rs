@@ -1,8 +1,10 @@
 //! Request bodies for clients and documents. The decoders of the plane are in the other modules; tests compare the two.
 
+mod branches;
 mod tasks;
 mod workers;
 
+pub use branches::{FinishBranch, MergeBranch, StartBranch};
 pub use tasks::{
     ChangeTask, CompleteTask, EndTask, MergeTask, NewTask, ReviewTask, SetDependencies, SetTimeout,
 };
@@ -158,12 +160,13 @@ pub struct RejectTicket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BadInput;
     use crate::messages::{ReceiptIn, Send};
     use crate::query::Query;
     use crate::sandboxes::Register;
+    use crate::tasks::MergeMethodIn;
     use crate::tasks::{self, Reason};
     use crate::tickets::{CreateTicket, Transition, decode_rejection};
+    use crate::{BadInput, branch_workflow};
     use domain::message::State;
     use domain::{EventId, EventType, JsonObject, SandboxId, SessionId, Source, TaskId, Timestamp};
     use serde_json::{Value, json};
@@ -241,6 +244,7 @@ mod tests {
         let transition =
             TransitionTicket { to_status: Status::Done, reason: Some("by hand".into()), force: Some(true) };
         check(&transition, Transition::decode);
+        check_branches();
         check(&RejectTicket { rejection_reason: "too vague".into() }, decode_rejection);
     }
 
@@ -279,6 +283,26 @@ mod tests {
         check(&SendReceipts { receipts: vec![receipt] }, ReceiptIn::decode);
         let entries = AppendEntries { first: 1, entries: vec![JsonObject::empty()] };
         check(&entries, crate::sessions::Entries::decode);
+    }
+
+    fn check_branches() {
+        let select = StartBranch {
+            ticket_id: TicketId::parse("k-1").ok(),
+            task_id: TaskId::parse("t-1").ok(),
+            branch_name: Some("fix/it".into()),
+            repo_owner: Some("acme".into()),
+            repo_name: Some("shop".into()),
+        };
+        check(&select, branch_workflow::Start::decode);
+        let finish = FinishBranch { selection: select.clone() };
+        check(&finish, branch_workflow::Finish::decode);
+        let merge = MergeBranch {
+            selection: select,
+            pr_number: Some(7),
+            merge_method: Some(MergeMethodIn::Rebase),
+            delete_branch_after: Some(false),
+        };
+        check(&merge, branch_workflow::Merge::decode);
     }
 
     fn check_tasks() {

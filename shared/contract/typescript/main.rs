@@ -31,6 +31,8 @@ const EXPORTED: &[&str] = &[
     "contract::tasks::TaskDiff",
     "contract::tasks::PullRequestOut",
     "contract::tasks::MergedOut",
+    "contract::repositories::RepositoryList",
+    "contract::repositories::BranchList",
     "contract::tickets::TicketOut",
     "contract::tickets::TicketDetails",
     "contract::tickets::TicketList",

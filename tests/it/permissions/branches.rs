@@ -2,10 +2,12 @@
 
 use super::CallRecorder;
 use super::provisioning::{InstantProvider, emit, process, provision, reconcile, run_job};
+use crate::harness::body_of;
 use crate::payloads::request;
 use crate::support::OPERATOR;
 use contract::jobs::Job;
 use domain::{OrgId, TaskId};
+use edge::Plane;
 use kit::git::Repository;
 use serde_json::json;
 use std::sync::Arc;
@@ -48,4 +50,42 @@ pub(super) async fn branches(recorder: &mut CallRecorder) {
         recorder.request(&process, "tasks-merge", &merge, status).await;
     }
     recorder.request(&process, "tasks-pull-request", &read, 200).await;
+    workflow(recorder, &process, &repository).await;
+    let list = request("GET", "/api/v1/repositories?query=shop", OPERATOR, None);
+    recorder.request(&process, "repositories-list", &list, 200).await;
+    let of_repository = repository.path().display();
+    let branches = format!("/api/v1/repositories/branches?repository={of_repository}");
+    let branches = request("GET", &branches, OPERATOR, None);
+    recorder.request(&process, "repositories-branches", &branches, 200).await;
+}
+
+/// The same with the requests of OmoiOS, which name a ticket.
+async fn workflow(recorder: &mut CallRecorder, process: &Arc<Plane>, repository: &Repository) {
+    let ticket = json!({
+        "org": "acme", "ticket_id": "k-workflow", "title": "Greet in French", "check_duplicates": false,
+        "repository": repository.path().to_str(),
+    });
+    let create = request("POST", "/api/v1/tickets", OPERATOR, Some(&ticket));
+    recorder.request(process, "tickets-create", &create, 201).await;
+    let of_ticket = json!({"ticket_id": "k-workflow", "user_id": "u-1"});
+    let post = |verb: &str, body: &serde_json::Value| {
+        request("POST", &format!("/api/v1/branch-workflow/{verb}"), OPERATOR, Some(body))
+    };
+    // The second response is that of the first.
+    let mut branch = String::new();
+    for _ in 0..2 {
+        let started =
+            recorder.request(process, "branch-workflow-start", &post("start", &of_ticket), 200).await;
+        branch = body_of(&started)["branch_name"].as_str().unwrap().to_owned();
+    }
+    repository.commit_on(&branch, "bonjour.txt", "bonjour\n");
+    let status = "/api/v1/branch-workflow/status?ticket_id=k-workflow";
+    let status = request("GET", status, OPERATOR, None);
+    recorder.request(process, "branch-workflow-status", &status, 200).await;
+    recorder.request(process, "branch-workflow-finish", &post("finish", &of_ticket), 200).await;
+    recorder.request(process, "branch-workflow-merge", &post("merge", &of_ticket), 200).await;
+    for verb in ["start", "finish", "merge"] {
+        let unknown = post(verb, &json!({"task_id": "missing"}));
+        recorder.request(process, &format!("branch-workflow-{verb}"), &unknown, 404).await;
+    }
 }

@@ -3,6 +3,7 @@
 //! Requests invoke functions as Lambda does, one at a time. Queued jobs run only when a test runs them, so each test can
 //! observe the effect of a single request.
 
+mod branch_workflow;
 mod branches;
 mod consistency;
 mod creating;
@@ -12,6 +13,7 @@ mod listing;
 mod monitoring;
 mod omoios_worker;
 mod reporting;
+mod repositories;
 mod unblocking;
 mod updating;
 
@@ -31,6 +33,7 @@ use edge::registry::resolve;
 use edge::{Bindings, Plane, Settings};
 use providers::SandboxProvider;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use store::commit::{Change, Commit, Committed, Limits};
 
@@ -54,12 +57,17 @@ impl TaskApi {
     }
 
     async fn open_with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::open_in(Vec::new(), change).await
+    }
+
+    /// Offers repositories below these directories.
+    async fn open_in(folders: Vec<PathBuf>, change: impl FnOnce(&mut Settings)) -> Self {
         let harness = Harness::open().await;
         // Liveness timers need a recorded uptime.
         let uptime = Uptime::from_now(app::Clock::now(harness.clock.as_ref()));
         harness.aws.store.put_uptime(&uptime).await.unwrap();
         let provider: Arc<dyn SandboxProvider> = Arc::new(InstantProvider::default());
-        let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()));
+        let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()).offering(folders));
         let bindings =
             Bindings { providers: Some(Providers::new([provider])), code_hosts, ..harness.aws.bindings() };
         let mut settings = Settings::default();

@@ -275,12 +275,14 @@ async fn perform(server: Arc<Server>, call: Call, credential: Option<String>) ->
             Err(refusal) => return refusal,
         };
         match (call.operation, caller) {
-            (Operation::Installation | Operation::CreateToken, Caller::App(app)) => {
-                lock(&server.access).perform(&app, &call)
-            }
-            (Operation::Installation | Operation::CreateToken, Caller::Token(_)) => {
-                Reply::refusal(401, "A JSON web token could not be decoded")
-            }
+            (
+                Operation::Installations | Operation::Installation | Operation::CreateToken,
+                Caller::App(app),
+            ) => lock(&server.access).perform(&app, &call),
+            (
+                Operation::Installations | Operation::Installation | Operation::CreateToken,
+                Caller::Token(_),
+            ) => Reply::refusal(401, "A JSON web token could not be decoded"),
             (_, Caller::App(_)) => Reply::refusal(401, "Bad credentials"),
             (_, Caller::Token(token)) => {
                 lock(&server.repositories).perform(&token, &call, &server.options, &server.url)

@@ -542,6 +542,52 @@ export interface MergedOut {
   branch_deleted: boolean;
 }
 
+/** A repository of which this plane has a credential, or a directory of its machine. */
+export interface RepositoryOut {
+  /** What a ticket names: `owner/name`, a URL, or a path. */
+  repository: string;
+  /** `github` or `local`. */
+  code_host: string;
+  description: string | null;
+  default_branch: string | null;
+  /** `false` for a directory that may have repositories below it. */
+  is_repository: boolean;
+}
+
+/** A code host that could not be asked. */
+export interface UnavailableCodeHost {
+  code_host: string;
+  /** Why, and what to do about it. */
+  detail: string;
+}
+
+/** `GET /api/v1/repositories`. */
+export interface RepositoryList {
+  repositories: RepositoryOut[];
+  /** Send it as `cursor` for the next page; `null` on the last page. A page may be empty and not the last. */
+  next_cursor: string | null;
+  has_more: boolean;
+  /** Code hosts that could not be asked. */
+  unavailable: UnavailableCodeHost[];
+}
+
+export interface BranchOut {
+  name: string;
+  /** Its newest commit. */
+  commit: string;
+}
+
+/** `GET /api/v1/repositories/branches`. */
+export interface BranchList {
+  /** As the request named it. */
+  repository: string;
+  default_branch: string;
+  /** The default branch first, then sorted by name. */
+  branches: BranchOut[];
+  /** Whether there are more, which a longer `query` finds. */
+  has_more: boolean;
+}
+
 export const TICKET_STATUSES = [
   "backlog",
   /** The requirements are being analyzed. */
@@ -1118,6 +1164,8 @@ export interface TaskBranchCreated {
   base: string;
   /** The commit of the base that it starts from. */
   base_commit: string;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 /** The agent has finished, and its branch becomes a pull request. */

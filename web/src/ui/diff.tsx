@@ -1,10 +1,25 @@
-import { Suspense, lazy, memo } from 'react'
+import { type ReactNode, Suspense, lazy, memo } from 'react'
 import { plural } from '../util/numbers'
 import { MoreButton, showAll } from './code'
 import { useRetainedState } from './retained-state'
 import { clip } from './clip'
 
 const DiffView = lazy(() => import('./diff-view'))
+
+/** A line of a diff: on its old side if it was removed, otherwise on the new one. */
+export interface DiffLine {
+  readonly side: 'old' | 'new'
+  readonly line: number
+  readonly code: string
+}
+
+/** What readers say about lines. */
+export interface DiffComments {
+  /** Shown below a line. */
+  readonly below: (line: DiffLine) => ReactNode
+  /** The reader has chosen a line; `null` if they cannot. */
+  readonly onLine: ((line: DiffLine) => void) | null
+}
 
 /** A unified diff, or the reason why there is none. Side by side only on wide screens. */
 export const Diff = memo(function Diff({
@@ -13,6 +28,7 @@ export const Diff = memo(function Diff({
   split = false,
   lines = 25,
   numbers = true,
+  comments = null,
 }: {
   /** From `---` or from the first `@@` on. */
   diff: string
@@ -22,6 +38,7 @@ export const Diff = memo(function Diff({
   lines?: number
   /** Whether line numbers are known. */
   numbers?: boolean
+  comments?: DiffComments | null
 }) {
   const [open, setOpen] = useRetainedState('all of the diff', false)
   if (binary) return <Note>Binary file. Contents are not shown.</Note>
@@ -32,7 +49,14 @@ export const Diff = memo(function Diff({
   return (
     <div className="min-w-0">
       <Suspense fallback={<Raw text={shown} />}>
-        <DiffView body={shown} type={typeOf(diff)} split={split} numbers={numbers} fallback={<Raw text={shown} />} />
+        <DiffView
+          body={shown}
+          type={typeOf(diff)}
+          split={split}
+          numbers={numbers}
+          comments={comments}
+          fallback={<Raw text={shown} />}
+        />
       </Suspense>
       {!cut.complete && (
         <MoreButton onClick={() => setOpen(!open)}>

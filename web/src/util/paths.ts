@@ -58,6 +58,8 @@ export const api = {
   taskDiff: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/diff`,
   pullRequest: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/pull-request`,
   mergeTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/merge`,
+  repositories: '/api/v1/repositories',
+  repositoryBranches: '/api/v1/repositories/branches',
   sandboxes: '/api/v1/sandboxes',
   sandbox: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}`,
   sandboxTask: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/task`,

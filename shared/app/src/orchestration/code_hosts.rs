@@ -1,10 +1,11 @@
 //! The code host of a task's repository.
 
 use super::Orchestration;
-use code_hosts::{CodeHost, CodeHostKind, Environment, Failure, Reason};
+use code_hosts::{Catalogue, CodeHost, CodeHostKind, Environment, Failure, Reason};
 use contract::repository::{self, TokenScope};
-use domain::{Task, Ticket};
+use domain::{OrgId, ProjectId, Task, Ticket};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The code hosts that this plane can use.
@@ -24,10 +25,34 @@ pub struct Repository {
     pub host: Arc<dyn CodeHost>,
 }
 
+/// The repositories of a code host to choose from.
+#[derive(Debug)]
+pub struct Reachable {
+    pub code_host: &'static str,
+    /// Fails if a variable cannot be used.
+    pub catalogue: Result<Arc<dyn Catalogue>, Failure>,
+    /// `None` if no credential is needed.
+    scope: Option<TokenScope>,
+}
+
+impl Reachable {
+    /// Whether the credential is for this repository.
+    pub fn covers(&self, address: &str) -> bool {
+        self.scope.as_ref().is_none_or(|scope| scope.covers(address))
+    }
+}
+
 impl CodeHosts {
     /// The first kind that serves a repository is used for it.
     pub fn new(kinds: Vec<&'static CodeHostKind>, environment: Environment) -> Self {
         Self { kinds, environment }
+    }
+
+    /// Offers the repositories below these directories of the machine to operators.
+    #[must_use]
+    pub fn offering(mut self, folders: Vec<PathBuf>) -> Self {
+        self.environment.folders = folders;
+        self
     }
 
     /// The repository of a task. `None` if it has none, or if this plane has no credential for the host: then its branch
@@ -42,9 +67,24 @@ impl CodeHosts {
         ticket: Option<&Ticket>,
     ) -> Result<Option<Repository>, Failure> {
         let Some(name) = repository_of(task, ticket) else { return Ok(None) };
-        let address = repository::parse(&name)
+        self.named(orchestration, &task.org, task.project.as_ref(), &name)
+    }
+
+    /// The repository with this name, with the credentials of an org and a project. `None` as for
+    /// [`CodeHosts::repository`].
+    ///
+    /// # Errors
+    /// If a variable of the code host cannot be used. The failure names it.
+    pub fn named(
+        &self,
+        orchestration: &Orchestration,
+        org: &OrgId,
+        project: Option<&ProjectId>,
+        name: &str,
+    ) -> Result<Option<Repository>, Failure> {
+        let address = repository::parse(name)
             .map_err(|invalid| Failure::new(Reason::Invalid, format!("the repository {invalid}")))?;
-        let variables = orchestration.worker_variables.of(&task.org, task.project.as_ref());
+        let variables = orchestration.worker_variables.of(org, project);
         let scope = TokenScope::of(&variables);
         let covers = scope.is_ok_and(|scope| scope.covers(&address));
         for kind in &self.kinds {
@@ -58,10 +98,38 @@ impl CodeHosts {
                     .map(|value| value.trim().to_owned())
             };
             if let Some(host) = (kind.open)(&address, &variable, &self.environment)? {
-                return Ok(Some(Repository { name, address, host }));
+                return Ok(Some(Repository { name: name.to_owned(), address, host }));
             }
         }
         Ok(None)
+    }
+
+    /// The code hosts of which an org and a project have a credential. The machine of the plane is one of them, if it is
+    /// asked for.
+    pub fn reachable(
+        &self,
+        orchestration: &Orchestration,
+        org: &OrgId,
+        project: Option<&ProjectId>,
+        with_machine: bool,
+    ) -> Vec<Reachable> {
+        let variables = orchestration.worker_variables.of(org, project);
+        let variable = |name: &str| variables.get(name).map(|value| value.trim().to_owned());
+        let kinds = self.kinds.iter().filter(|kind| with_machine || !kind.is_of_this_machine);
+        let found = kinds.filter_map(|kind| {
+            let code_host = kind.name;
+            if kind.is_of_this_machine {
+                let catalogue = (kind.catalogue)(&variable, &self.environment).transpose()?;
+                return Some(Reachable { code_host, catalogue, scope: None });
+            }
+            let unusable = |why| Failure::new(Reason::Invalid, format!("the scope of the token {why}"));
+            let (scope, catalogue) = match TokenScope::of(&variables) {
+                Ok(scope) => (Some(scope), (kind.catalogue)(&variable, &self.environment).transpose()?),
+                Err(why) => (None, Err(unusable(why))),
+            };
+            Some(Reachable { code_host, catalogue, scope })
+        });
+        found.collect()
     }
 
     /// Removes the credentials of code hosts, which workers get for a short time when they ask.

@@ -9,7 +9,7 @@ mod worker_variables;
 
 use crate::{Clock, IdSource};
 pub use agents::Agents;
-pub use code_hosts::{CodeHosts, Repository, repository_of};
+pub use code_hosts::{CodeHosts, Reachable, Repository, repository_of};
 use contract::repository;
 use domain::access::Principal;
 use domain::idle::Thresholds;

@@ -1,5 +1,6 @@
 //! Tasks: create, read, change, dispatch, complete and review them.
 
+pub(crate) mod branch;
 pub mod change_dependencies;
 pub(crate) mod commit;
 pub mod complete;

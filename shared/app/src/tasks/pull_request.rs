@@ -253,22 +253,31 @@ pub(crate) struct Found {
 }
 
 pub(crate) async fn find(deps: Deps<'_>, principal: &Principal, id: &TaskId) -> Result<Found, Error> {
-    let task = visible_task(deps.store, principal, id).await?;
+    of_task(deps, visible_task(deps.store, principal, id).await?).await
+}
+
+pub(crate) async fn of_task(deps: Deps<'_>, task: Task) -> Result<Found, Error> {
+    let repository = repository(deps, &task).await?;
+    match (task.branch.clone(), repository) {
+        (Some(branch), Some(repository)) => Ok(Found { task, branch, repository }),
+        _ => Err(no_branch(&task.id)),
+    }
+}
+
+/// The repository of a task, if this plane has one for it.
+pub(crate) async fn repository(deps: Deps<'_>, task: &Task) -> Result<Option<Repository>, Error> {
     let ticket: Option<Ticket> = match &task.ticket {
         Some(id) => deps.store.ticket(id).await?,
         None => None,
     };
-    let repository = deps.code_hosts.repository(deps.orchestration, &task, ticket.as_ref());
-    match (task.branch.clone(), repository.map_err(of_code_host)?) {
-        (Some(branch), Some(repository)) => Ok(Found { task, branch, repository }),
-        _ => {
-            let detail = format!(
-                "Task {id} has no branch: it has no repository, this plane has no credential for it, or no sandbox was \
-                 created yet."
-            );
-            Err(Error::conflict(ProblemCode::NoBranch, detail, json!({})))
-        }
-    }
+    deps.code_hosts.repository(deps.orchestration, task, ticket.as_ref()).map_err(of_code_host)
+}
+
+pub(crate) fn no_branch(id: &TaskId) -> Error {
+    let detail = format!(
+        "Task {id} has no branch: it has no repository, this plane has no credential for it, or no sandbox was created yet."
+    );
+    Error::conflict(ProblemCode::NoBranch, detail, json!({}))
 }
 
 /// A failure of a code host as an error of the API, with what a person can do about it.

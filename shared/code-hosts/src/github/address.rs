@@ -56,10 +56,26 @@ impl Address {
         Ok(Some(Self { owner, repository, git_url: address.to_owned(), api_url }))
     }
 
+    /// The address of a host and its API, without a repository.
+    pub(super) fn of_host(host: Option<&str>, api_url: Option<&str>) -> Result<Self, Failure> {
+        let host = host.unwrap_or(DEFAULT_HOST).trim().to_ascii_lowercase();
+        let unusable = || Failure::new(Reason::Invalid, "GITHUB_HOST must be a host, such as github.example");
+        let url = Url::parse(&format!("http://{host}")).map_err(|_| unusable())?;
+        // As in addresses: only this machine is reached without TLS.
+        let scheme = if is_loopback(&url) { "http" } else { "https" };
+        let api_url = api_url.map_or_else(|| Ok(default_api_url(scheme, &host)), check_api_url)?;
+        Ok(Self { owner: String::new(), repository: String::new(), git_url: String::new(), api_url })
+    }
+
     /// `acme/shop`.
     pub(super) fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.repository)
     }
+}
+
+/// Whether `owner/name` alone is the name of a repository at this host.
+pub(super) fn is_default_host(host: Option<&str>) -> bool {
+    host.is_none_or(|host| host.trim().eq_ignore_ascii_case(DEFAULT_HOST))
 }
 
 /// The host with its port, unless that is the default one.

@@ -1,7 +1,7 @@
 //! Requests to GitHub, and the classification of failures.
 
 use super::address::Address;
-use super::credential::Credential;
+use super::credential::{App, Credential};
 use super::tokens::{Purpose, TokenCache};
 use crate::{Environment, Failure, Reason, Secret};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -128,15 +128,20 @@ impl Http {
         format!("{}/{}", self.owner, self.repository)
     }
 
+    /// The App that is the credential.
+    pub(super) fn app(&self) -> Option<&App> {
+        match &self.credential {
+            Credential::App(app) => Some(app),
+            Credential::Token(_) => None,
+        }
+    }
+
     pub(super) fn now_secs(&self) -> i64 {
         (self.clock)()
     }
 
     pub(super) fn app_id(&self) -> Option<&str> {
-        match &self.credential {
-            Credential::App(app) => Some(&app.id),
-            Credential::Token(_) => None,
-        }
+        self.app().map(|app| app.id.as_str())
     }
 
     /// A token for git, and when it expires.
@@ -247,7 +252,8 @@ impl Http {
         let reason = limit.unwrap_or_else(|| reason(status, &call.method, &message));
         let hint =
             if (300..400).contains(&status) { "the repository was moved or renamed" } else { &message };
-        let text = format!("GitHub answered {status}, {} of {}: {hint}", call.doing, self.full_name());
+        let of = if self.owner.is_empty() { String::new() } else { format!(" of {}", self.full_name()) };
+        let text = format!("GitHub answered {status}, {}{of}: {hint}", call.doing);
         let field = body["errors"][0]["field"].as_str().map(str::to_owned);
         RequestError { status: Some(status), failure: Failure::new(reason, text), message, field }
     }

@@ -1,9 +1,10 @@
 //! GitHub's registration: variables and construction.
 
+use super::catalogue::Repositories;
 use super::credential::Credential;
 use super::http::Http;
 use super::{Address, GitHub};
-use crate::{CodeHostKind, Environment, Opened, Values, Variable};
+use crate::{Catalogued, CodeHostKind, Environment, Failure, Opened, Values, Variable};
 use std::sync::Arc;
 
 pub const GITHUB: CodeHostKind = CodeHostKind {
@@ -11,6 +12,8 @@ pub const GITHUB: CodeHostKind = CodeHostKind {
     title: "GitHub",
     variables: &[TOKEN, HOST, API_URL, APP_ID, APP_PRIVATE_KEY],
     open,
+    catalogue,
+    is_of_this_machine: false,
 };
 
 const TOKEN: Variable = Variable {
@@ -44,18 +47,33 @@ const APP_PRIVATE_KEY: Variable = Variable {
 };
 
 fn open(address: &str, value: &Values<'_>, environment: &Environment) -> Opened {
-    let value = |variable: Variable| value(variable.name).filter(|value| !value.trim().is_empty());
-    let (host, api_url) = (value(HOST), value(API_URL));
+    let (host, api_url) = (set(value, HOST), set(value, API_URL));
     let Some(address) = Address::parse(address, host.as_deref(), api_url.as_deref())? else {
         return Ok(None);
     };
-    let credential = match (value(APP_ID), value(APP_PRIVATE_KEY), value(TOKEN)) {
-        (Some(id), Some(key), _) => Credential::app(&id, &key)?,
-        (_, _, Some(token)) => Credential::token(&token)?,
-        _ => return Ok(None),
-    };
+    let Some(credential) = credential(value)? else { return Ok(None) };
     let http = Http::new(&address, credential, environment);
     Ok(Some(Arc::new(GitHub { address, http, poll_delay: environment.poll_delay })))
+}
+
+fn catalogue(value: &Values<'_>, environment: &Environment) -> Catalogued {
+    let Some(credential) = credential(value)? else { return Ok(None) };
+    let repositories = Repositories::new(set(value, HOST), set(value, API_URL), credential, environment)?;
+    Ok(Some(Arc::new(repositories)))
+}
+
+/// The App if there is one, or else the token.
+fn credential(value: &Values<'_>) -> Result<Option<Credential>, Failure> {
+    match (set(value, APP_ID), set(value, APP_PRIVATE_KEY), set(value, TOKEN)) {
+        (Some(id), Some(key), _) => Credential::app(&id, &key).map(Some),
+        (_, _, Some(token)) => Credential::token(&token).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The value of a variable that is not empty.
+fn set(value: &Values<'_>, variable: Variable) -> Option<String> {
+    value(variable.name).filter(|value| !value.trim().is_empty())
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) enum Purpose {
     Api,
     /// Fetching and pushing by a worker.
     Git,
+    /// Listing the repositories of an installation.
+    List,
 }
 
 impl Purpose {
@@ -32,6 +34,7 @@ impl Purpose {
                 "contents": "write", "pull_requests": "write", "checks": "write", "statuses": "read",
             }),
             Self::Git => json!({"contents": "write"}),
+            Self::List => json!({"metadata": "read"}),
         }
     }
 }
@@ -81,7 +84,7 @@ impl fmt::Debug for TokenCache {
 impl Http {
     /// A token of the App for this repository.
     pub(super) async fn app_token(&self, app: &App, purpose: Purpose) -> Result<Token, Failure> {
-        let (key, now_secs) = (self.key(app, purpose), self.now_secs());
+        let (key, now_secs) = (self.key(app, purpose, self.full_name()), self.now_secs());
         if let Some(token) = self.tokens.get(&key, now_secs) {
             return Ok(token);
         }
@@ -92,15 +95,29 @@ impl Http {
 
     /// Forgets a token that GitHub rejects.
     pub(super) fn forget_token(&self, app: &App, purpose: Purpose) {
-        self.tokens.remove(&self.key(app, purpose));
+        self.tokens.remove(&self.key(app, purpose, self.full_name()));
     }
 
-    fn key(&self, app: &App, purpose: Purpose) -> Key {
+    /// A token of the App for all repositories of an installation, with which it can only list them.
+    pub(super) async fn installation_token(&self, app: &App, installation: u64) -> Result<Token, Failure> {
+        // No repository has a name without an owner.
+        let key = self.key(app, Purpose::List, installation.to_string());
+        let now_secs = self.now_secs();
+        if let Some(token) = self.tokens.get(&key, now_secs) {
+            return Ok(token);
+        }
+        let body = json!({"permissions": Purpose::List.permissions()});
+        let token = self.create_token(&app.jwt(now_secs)?, installation, &body).await?;
+        self.tokens.insert(key, token.clone(), now_secs);
+        Ok(token)
+    }
+
+    fn key(&self, app: &App, purpose: Purpose, repository: String) -> Key {
         Key {
             api_url: self.api_url.clone(),
             app_id: app.id.clone(),
             app_key: app.key_text.clone(),
-            repository: self.full_name(),
+            repository,
             purpose,
         }
     }
@@ -118,9 +135,13 @@ impl Http {
         })?;
         let installation = found.body["id"].as_u64().ok_or_else(|| unexpected("no id of an installation"))?;
         let body = json!({"repositories": [self.repository], "permissions": purpose.permissions()});
+        self.create_token(&jwt, installation, &body).await
+    }
+
+    async fn create_token(&self, jwt: &Secret, installation: u64, body: &Value) -> Result<Token, Failure> {
         let path = format!("/app/installations/{installation}/access_tokens");
-        let call = Call::new(Method::POST, &path, "creating a token of the App").body(&body);
-        let created = self.send_with(&jwt, &call).await.map_err(|error| match error.status {
+        let call = Call::new(Method::POST, &path, "creating a token of the App").body(body);
+        let created = self.send_with(jwt, &call).await.map_err(|error| match error.status {
             // A permission that the App does not have.
             Some(422) => Failure { reason: Reason::PushForbidden, ..error.failure },
             _ => error.into(),

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "test helpers")]
 
 mod apps;
+mod catalogue;
 mod changes;
 mod chaos;
 mod contract;

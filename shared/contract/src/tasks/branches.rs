@@ -68,23 +68,24 @@ pub enum MergeMethodIn {
     Rebase,
 }
 
+impl MergeMethodIn {
+    /// Every method with its name.
+    pub(crate) const NAMES: [(&'static str, Self); 3] =
+        [("merge", Self::Merge), ("squash", Self::Squash), ("rebase", Self::Rebase)];
+}
+
 /// Maximum length of the name of a commit.
 const MAX_COMMIT_CHARS: usize = 64;
 
 impl MergeRequest {
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let fields = if body.is_empty() { Fields::decode(b"{}")? } else { Fields::decode(body)? };
-        let methods = [
-            ("merge", MergeMethodIn::Merge),
-            ("squash", MergeMethodIn::Squash),
-            ("rebase", MergeMethodIn::Rebase),
-        ];
         let commit = fields.line("commit", MAX_COMMIT_CHARS)?;
         if commit.as_ref().is_some_and(|commit| !commit.chars().all(|c| c.is_ascii_hexdigit())) {
             return Err(BadInput::invalid("commit", "must be the full name of a commit"));
         }
         Ok(Self {
-            method: fields.one_of("method", &methods)?.unwrap_or_default(),
+            method: fields.one_of("method", &MergeMethodIn::NAMES)?.unwrap_or_default(),
             commit,
             delete_branch: fields.flag("delete_branch")?.unwrap_or(true),
         })

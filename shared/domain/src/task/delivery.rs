@@ -17,7 +17,15 @@ impl Task {
         now: Timestamp,
     ) -> Option<Transition> {
         let is_provisioned = matches!(self.status, Status::Claiming | Status::Assigned);
-        if !is_provisioned || !self.is_current(attempt) || self.branch.is_some() {
+        if !is_provisioned || !self.is_current(attempt) {
+            return None;
+        }
+        self.branch_started(branch, repository, now)
+    }
+
+    /// A caller has created its branch, before its first attempt needs it. `None` if it has one, or has ended.
+    pub fn branch_started(&self, branch: TaskBranch, repository: &str, now: Timestamp) -> Option<Transition> {
+        if self.branch.is_some() || self.status.is_final() {
             return None;
         }
         let event = TaskBranchCreated {
@@ -27,6 +35,7 @@ impl Task {
             branch: branch.name.clone(),
             base: branch.base.clone(),
             base_commit: branch.base_commit.clone(),
+            by: None,
         };
         Some(self.apply(now, |task| task.branch = Some(branch), &event))
     }

@@ -2,12 +2,14 @@
 //! for all and are here.
 
 pub mod api;
+pub mod branch_workflow;
 pub mod branches;
 mod endpoint;
 pub mod events;
 pub mod messages;
 pub mod monitoring;
 mod parameters;
+pub mod repositories;
 pub mod sandboxes;
 pub mod sessions;
 pub mod tasks;

@@ -6,7 +6,10 @@ use super::Permission::{
     ReceiveFromMailboxes, SendToMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
 };
 use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
-use crate::http::{api, branches, events, messages, monitoring, sandboxes, sessions, tasks, tickets};
+use crate::http::{
+    api, branch_workflow, branches, events, messages, monitoring, repositories, sandboxes, sessions, tasks,
+    tickets,
+};
 use crate::schedule;
 use ::http::Method;
 use contract::limits::MAX_REPORT_BYTES;
@@ -474,6 +477,48 @@ pub static FUNCTIONS: &[Function] = &[
         http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::ReviewResult, tasks::VALIDATE),
         &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
+    function(
+        "branch-workflow-start",
+        "Create the branch of a ticket's task",
+        http(Method::POST, "/api/v1/branch-workflow/start", Scope::ManageTasks, branch_workflow::START),
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "branch-workflow-finish",
+        "Open the pull request of a ticket's task, or update it",
+        http(Method::POST, "/api/v1/branch-workflow/finish", Scope::ManageTasks, branch_workflow::FINISH),
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "branch-workflow-merge",
+        "Merge the pull request of a ticket's task",
+        http(Method::POST, "/api/v1/branch-workflow/merge", Scope::ManageTasks, branch_workflow::MERGE),
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "branch-workflow-status",
+        "Compare the branch of a ticket's task with its base",
+        http(Method::GET, "/api/v1/branch-workflow/status", Scope::ListTasks, branch_workflow::STATUS),
+        &[Keys, GetItem, BatchGetItem, Query, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "repositories-list",
+        "List the repositories that a ticket can name",
+        http(Method::GET, "/api/v1/repositories", Scope::ManageTasks, repositories::LIST),
+        &[Keys, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "repositories-branches",
+        "List the branches of a repository",
+        http(Method::GET, "/api/v1/repositories/branches", Scope::ManageTasks, repositories::BRANCHES),
+        &[Keys, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
     function(
         "monitoring-status",
         "Get the state of the sandboxes of an org",

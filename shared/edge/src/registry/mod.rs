@@ -86,7 +86,8 @@ impl Route {
             ProblemCode::Unauthorized | ProblemCode::Forbidden => self.scope != Scope::Public,
             ProblemCode::Malformed => self.endpoint.body.is_some(),
             ProblemCode::RateLimited => self.is_change(),
-            ProblemCode::NotFound => self.path.contains("{id}"),
+            // A route may also name an entity in its body.
+            ProblemCode::NotFound => self.path.contains("{id}") || self.endpoint.problems.contains(code),
             code => COMMON_PROBLEMS.contains(code) || self.endpoint.problems.contains(code),
         };
         ProblemCode::ALL.iter().copied().filter(is_possible).collect()

@@ -90,7 +90,12 @@ impl Token {
 /// Permission and level that an operation needs.
 fn requirement(operation: Operation) -> (&'static str, &'static str) {
     match operation {
-        Operation::Repository | Operation::Installation | Operation::CreateToken => ("metadata", "read"),
+        Operation::Repository
+        | Operation::UserRepositories
+        | Operation::Installations
+        | Operation::InstallationRepositories
+        | Operation::Installation
+        | Operation::CreateToken => ("metadata", "read"),
         Operation::Branches | Operation::Branch | Operation::Compare | Operation::Fetch => {
             ("contents", "read")
         }
@@ -216,6 +221,10 @@ impl Access {
 
     /// Requests that authenticate with a JWT of the App.
     pub(super) fn perform(&mut self, app: &App, call: &Call) -> Reply {
+        if call.operation == Operation::Installations {
+            let found = json!([{"id": app.id * 1000, "app_id": app.id, "suspended_at": null}]);
+            return Reply::new(200, found);
+        }
         if call.operation == Operation::Installation {
             let installed = app.repositories.contains(&call.repository());
             return if installed {

@@ -23,6 +23,12 @@ pub enum Operation {
     UpdateCheckRun,
     Statuses,
     CreateStatus,
+    /// List the repositories of a person's token.
+    UserRepositories,
+    /// List the installations of an App.
+    Installations,
+    /// List the repositories of an installation.
+    InstallationRepositories,
     /// Find the installation of an App.
     Installation,
     /// Create a token of an App.
@@ -37,6 +43,11 @@ impl Operation {
     pub(super) fn of(method: &str, path: &[String]) -> Option<Self> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let rest = match path.as_slice() {
+            ["user", "repos"] => return (method == "GET").then_some(Self::UserRepositories),
+            ["app", "installations"] => return (method == "GET").then_some(Self::Installations),
+            ["installation", "repositories"] => {
+                return (method == "GET").then_some(Self::InstallationRepositories);
+            }
             ["app", "installations", _, "access_tokens"] => {
                 return (method == "POST").then_some(Self::CreateToken);
             }

@@ -118,6 +118,14 @@ impl Repositories {
     }
 
     pub(super) fn perform(&mut self, token: &Token, call: &Call, options: &Options, url: &str) -> Reply {
+        let of_app = match call.operation {
+            Operation::UserRepositories => Some(false),
+            Operation::InstallationRepositories => Some(true),
+            _ => None,
+        };
+        if let Some(of_app) = of_app {
+            return self.list(token, of_app, call, options, url);
+        }
         let name = call.repository();
         // What the token may not see does not exist.
         let Some(repository) = self.get_mut(&name).filter(|_| token.sees(&name)) else {
@@ -133,10 +141,34 @@ impl Repositories {
     }
 }
 
+impl Repositories {
+    /// What the token sees: the list of a person, or that of an installation.
+    fn list(&self, token: &Token, of_app: bool, call: &Call, options: &Options, url: &str) -> Reply {
+        if token.app_id().is_some() != of_app {
+            return Reply::refusal(403, "Resource not accessible by this token");
+        }
+        let seen = self.by_name.values().filter(|repository| token.sees(&repository.name));
+        let described = seen.map(|repository| match repository.describe(token, url) {
+            // GitHub does not describe a person to an App.
+            mut found if of_app => {
+                found["permissions"]["push"] = json!(true);
+                found
+            }
+            found => found,
+        });
+        let path = if of_app { "installation/repositories" } else { "user/repos" };
+        let found = page(described.collect(), call, options.page, &format!("{url}{API}{path}"));
+        if !of_app {
+            return found;
+        }
+        Reply { body: json!({"total_count": self.by_name.len(), "repositories": found.body}), ..found }
+    }
+}
+
 impl Repository {
     fn perform(&mut self, token: &Token, call: &Call, options: &Options, url: &str) -> Reply {
         match call.operation {
-            Operation::Repository => self.describe(token),
+            Operation::Repository => Reply::new(200, self.describe(token, url)),
             Operation::Branches => {
                 let branches = self.branch_list();
                 let path = format!("repos/{}/branches", self.name);
@@ -160,25 +192,28 @@ impl Repository {
             Operation::UpdateCheckRun => self.update_check_run(call, token.app_id().unwrap_or_default()),
             Operation::Statuses => self.list_statuses(&call.path[4]),
             Operation::CreateStatus => self.create_status(call),
-            Operation::Installation | Operation::CreateToken | Operation::Fetch | Operation::Push => {
-                Reply::refusal(404, "Not Found")
-            }
+            Operation::UserRepositories
+            | Operation::Installations
+            | Operation::InstallationRepositories
+            | Operation::Installation
+            | Operation::CreateToken
+            | Operation::Fetch
+            | Operation::Push => Reply::refusal(404, "Not Found"),
         }
     }
 
-    fn describe(&self, token: &Token) -> Reply {
+    fn describe(&self, token: &Token, url: &str) -> Value {
         // GitHub describes the user here. An App is none.
         let push = token.may_push() && token.app_id().is_none();
-        Reply::new(
-            200,
-            json!({
-                "full_name": self.name,
-                "default_branch": self.git.default_branch(),
-                "archived": self.settings.archived,
-                "disabled": false,
-                "permissions": {"pull": true, "push": push, "admin": false},
-            }),
-        )
+        json!({
+            "full_name": self.name,
+            "clone_url": format!("{url}/{}.git", self.name),
+            "description": null,
+            "default_branch": self.git.default_branch(),
+            "archived": self.settings.archived,
+            "disabled": false,
+            "permissions": {"pull": true, "push": push, "admin": false},
+        })
     }
 }
 

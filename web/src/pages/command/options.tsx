@@ -1,8 +1,8 @@
 import { useId } from 'react'
 import { PRIORITIES, type Priority, type TicketOut } from '../../api/contract'
-import { isThisMachine } from '../../util/hosts'
 import { suggestedAgents } from './agents'
 import type { Draft } from './draft'
+import { BaseField, RepositoryField } from './repository-field'
 
 const FIELD =
   'min-h-9 w-full rounded-md border border-line-strong/60 bg-surface px-2.5 text-sm placeholder:text-ink-faint'
@@ -22,20 +22,18 @@ export function Options({
   const priority = useId()
   return (
     <div className="grid grid-cols-2 gap-3 sm:grid-cols-6">
-      <Suggested
-        label="Repository"
-        hint={isThisMachine(location.hostname) ? 'owner/name, URL, or a path (operators only)' : 'owner/name or URL'}
+      <RepositoryField
         value={draft.repository}
-        suggestions={distinct(recent.map((ticket) => ticket.repository))}
         onChange={(repository) => onChange({ repository })}
+        project={draft.project}
+        recent={distinct(recent.map((ticket) => ticket.repository))}
         className="col-span-2 sm:col-span-4"
       />
-      <Suggested
-        label="Base branch"
-        hint="Default"
+      <BaseField
+        repository={draft.repository}
         value={draft.base}
-        suggestions={[]}
         onChange={(base) => onChange({ base })}
+        project={draft.project}
         className="sm:col-span-2"
       />
       <Suggested

@@ -92,6 +92,9 @@ pub struct TaskBranchCreated {
     pub base: String,
     /// The commit of the base that it starts from.
     pub base_commit: String,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// The pull request of the task was opened, or updated after a further attempt.

@@ -1,10 +1,13 @@
 import { FileMinus, FilePen, FilePlus, FileSymlink, Files } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useContext, useMemo, useSyncExternalStore } from 'react'
 import type { FileDiff } from '../../../api/contract'
 import { CopyButton } from '../../../ui/copy'
-import { Diff, Lines } from '../../../ui/diff'
+import { Diff, type DiffComments, Lines } from '../../../ui/diff'
 import { plural } from '../../../util/numbers'
+import { CommentForm } from '../branch/comment-form'
+import { commentsOf, type LineComment } from '../branch/line-comments'
 import { Card, Title } from '../cards/frame'
+import { SandboxEnded } from '../sandbox-ended'
 import { changeLabels } from './file-status'
 
 const labels: Readonly<Record<string, string>> = { ...changeLabels, copied: 'Copied' }
@@ -20,7 +23,15 @@ const icons: Readonly<Record<string, ReactNode>> = {
 const LINES = 100
 
 /** A file of a branch with its changes since the base. */
-export function ChangedFile({ file, folds }: { file: FileDiff; folds: 'open' | 'closed' }) {
+export function ChangedFile({
+  sandboxId,
+  file,
+  folds,
+}: {
+  sandboxId: string
+  file: FileDiff
+  folds: 'open' | 'closed'
+}) {
   const { path, previous_path: from } = file
   return (
     <Card
@@ -39,12 +50,40 @@ export function ChangedFile({ file, folds }: { file: FileDiff; folds: 'open' | '
         </>
       }
     >
-      <Content file={file} />
+      <Content sandboxId={sandboxId} file={file} />
     </Card>
   )
 }
 
-function Content({ file }: { file: FileDiff }) {
+const NONE: readonly LineComment[] = []
+
+/** The comments on a file, and the way to add one while the agent can get it. */
+function useComments(sandboxId: string, path: string): DiffComments {
+  const store = commentsOf(sandboxId)
+  const comments = useSyncExternalStore(store.subscribe, () => store.state()[path] ?? NONE)
+  const ended = useContext(SandboxEnded)
+  return useMemo(
+    () => ({
+      onLine: ended ? null : (line) => store.add(path, line),
+      below: ({ side, line }) => {
+        const here = comments.filter((comment) => comment.side === side && comment.line === line)
+        if (here.length === 0) return null
+        return here.map((comment) => (
+          <CommentForm
+            key={comment.id}
+            comment={comment}
+            onWrite={(text) => store.write(path, comment.id, text)}
+            onRemove={() => store.remove(path, comment.id)}
+          />
+        ))
+      },
+    }),
+    [store, path, comments, ended],
+  )
+}
+
+function Content({ sandboxId, file }: { sandboxId: string; file: FileDiff }) {
+  const comments = useComments(sandboxId, file.path)
   const { diff, additions, deletions, previous_path: from } = file
   const total = `${plural(additions, 'line')} added and ${plural(deletions, 'line')} removed in total.`
   // Only text has lines to count.
@@ -55,7 +94,7 @@ function Content({ file }: { file: FileDiff }) {
   const onlyMoved = diff === null && from !== null
   return (
     <div className="min-w-0">
-      <Diff diff={diff ?? ''} binary={diff === null && !onlyMoved} lines={LINES} />
+      <Diff diff={diff ?? ''} binary={diff === null && !onlyMoved} lines={LINES} comments={comments} />
       {file.diff_truncated && <Note>{`Truncated diff: ${total}`}</Note>}
     </div>
   )

@@ -8,6 +8,8 @@ import type { FileDiff, PullRequestOut, TaskDiff, TaskOut } from '../../../api/c
 import { keys } from '../../../api/queries'
 import { json } from '../../testing/plane'
 import { taskWith } from '../../testing/samples'
+import { commentsOf } from '../branch/line-comments'
+import { SandboxEnded } from '../sandbox-ended'
 import ChangesTab from './changes'
 
 configure({ asyncUtilTimeout: 10_000 })
@@ -98,12 +100,14 @@ const taskIs = (changes: Partial<TaskOut>) => {
 }
 const sent = (line: string) => requests.filter((request) => request.line === line).map(({ body }) => body)
 
-function show() {
+function show(ended = false) {
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })
   render(
     <QueryClientProvider client={queries}>
       <MemoryRouter>
-        <ChangesTab sandboxId="s" />
+        <SandboxEnded value={ended}>
+          <ChangesTab sandboxId="s" />
+        </SandboxEnded>
       </MemoryRouter>
     </QueryClientProvider>,
   )
@@ -381,5 +385,53 @@ describe('a merge', () => {
     show()
     await waitFor(async () => expect((await panel()).textContent).toContain('Merged into main as beef123'))
     expect(screen.queryByRole('button', { name: 'Merge…' })).toBeNull()
+  })
+})
+
+describe('comments on lines', () => {
+  const SEND = 'POST /api/v1/sandboxes/s/messages'
+  const bar = () => screen.queryByRole('region', { name: 'Comments' })
+  beforeEach(() => {
+    commentsOf('s').clear()
+    responses[SEND] = () => json({ message_id: 'm', seq: 1, queue_size: 1 })
+  })
+
+  it('are sent to the agent as one message', async () => {
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'Comment on line 1' }))
+    await userEvent.type(screen.getByRole('textbox', { name: 'Comment on line 1' }), 'Call it later.')
+    await userEvent.click(screen.getByRole('button', { name: 'Comment on removed line 1' }))
+    const [above = document.body] = screen.getAllByRole('textbox', { name: 'Comment on line 1' })
+    await userEvent.type(above, 'Why?')
+    expect(bar()?.textContent).toContain('2 comments')
+    await userEvent.click(screen.getByRole('button', { name: 'Send to the agent' }))
+    await waitFor(() => expect(sent(SEND)).toHaveLength(1))
+    const [message] = sent(SEND) as { content: string; message_type: string }[]
+    expect(message?.message_type).toBe('user_message')
+    expect(message?.content).toContain('src/count.ts:1\n> after\nCall it later.')
+    expect(message?.content).toContain('src/count.ts:1 (removed line)\n> before\nWhy?')
+    expect(bar()).toBeNull()
+  })
+
+  it('can be removed, and arrow keys reach every line', async () => {
+    show()
+    const first = await screen.findByRole('button', { name: 'Comment on removed line 1' })
+    first.focus()
+    await userEvent.keyboard('{ArrowDown}')
+    expect(document.activeElement).toBe(screen.getByRole('button', { name: 'Comment on line 1' }))
+    await userEvent.keyboard('{Enter}')
+    expect(document.activeElement).toBe(screen.getByRole('textbox', { name: 'Comment on line 1' }))
+    await userEvent.click(screen.getByRole('button', { name: 'Remove comment on line 1' }))
+    expect(bar()).toBeNull()
+  })
+
+  it('cannot be sent to the agent of an ended sandbox, and are kept', async () => {
+    commentsOf('s').add('src/count.ts', { side: 'new', line: 1, code: 'after' })
+    commentsOf('s').write('src/count.ts', commentsOf('s').state()['src/count.ts']?.[0]?.id ?? '', 'Call it later.')
+    show(true)
+    await screen.findByRole('textbox', { name: 'Comment on line 1' })
+    expect(screen.queryByRole('button', { name: 'Comment on line 1' })).toBeNull()
+    expect(bar()?.textContent).toContain('The sandbox has ended')
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Send to the agent' }).disabled).toBe(true)
   })
 })

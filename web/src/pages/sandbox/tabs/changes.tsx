@@ -9,6 +9,7 @@ import { CopyButton } from '../../../ui/copy'
 import { Lines } from '../../../ui/diff'
 import { Empty, Failed, Loading } from '../../../ui/states'
 import { plural } from '../../../util/numbers'
+import { CommentBar } from '../branch/comment-bar'
 import { PullRequestPanel } from '../branch/pull-request-panel'
 import { ChangedFile } from './changed-file'
 
@@ -20,10 +21,10 @@ export default function ChangesTab({ sandboxId }: { sandboxId: string }) {
   if (task.data === undefined || task.data === null || branch === null) {
     return <Empty title="No branch">The task of this sandbox has no branch at a code host.</Empty>
   }
-  return <Changes taskId={task.data.id} branch={branch} />
+  return <Changes sandboxId={sandboxId} taskId={task.data.id} branch={branch} />
 }
 
-function Changes({ taskId, branch }: { taskId: string; branch: TaskBranch }) {
+function Changes({ sandboxId, taskId, branch }: { sandboxId: string; taskId: string; branch: TaskBranch }) {
   const diff = useQuery(taskDiffQuery(taskId))
   const pull = useQuery(pullRequestQuery(taskId))
   return (
@@ -37,7 +38,8 @@ function Changes({ taskId, branch }: { taskId: string; branch: TaskBranch }) {
         ) : (
           <Stale error={diff.error} onRetry={() => void diff.refetch()} />
         ))}
-      {diff.data !== undefined && <Files diff={diff.data} />}
+      {diff.data !== undefined && <Files sandboxId={sandboxId} diff={diff.data} />}
+      <CommentBar sandboxId={sandboxId} />
     </div>
   )
 }
@@ -90,7 +92,7 @@ const sum = (diff: TaskDiff, field: 'additions' | 'deletions') =>
 /** With more files, their diffs are collapsed: rendering all at once would make the page slow. */
 const MAX_OPEN_FILES = 20
 
-function Files({ diff }: { diff: TaskDiff }) {
+function Files({ sandboxId, diff }: { sandboxId: string; diff: TaskDiff }) {
   if (diff.files.length === 0) {
     return <Empty title="No changes yet.">Commits of the agent appear here as soon as they are at the code host.</Empty>
   }
@@ -99,7 +101,11 @@ function Files({ diff }: { diff: TaskDiff }) {
       <ul className="flex min-w-0 flex-col gap-2">
         {diff.files.map((file) => (
           <li key={file.path} className="min-w-0">
-            <ChangedFile file={file} folds={diff.files.length > MAX_OPEN_FILES ? 'closed' : 'open'} />
+            <ChangedFile
+              sandboxId={sandboxId}
+              file={file}
+              folds={diff.files.length > MAX_OPEN_FILES ? 'closed' : 'open'}
+            />
           </li>
         ))}
       </ul>
