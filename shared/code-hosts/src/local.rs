@@ -20,6 +20,7 @@ mod branches;
 mod compare;
 mod git;
 mod kind;
+mod leftovers;
 mod lock;
 mod merge;
 mod patches;

@@ -31,6 +31,7 @@ const EXPORTED: &[&str] = &[
     "contract::tasks::TaskDiff",
     "contract::tasks::PullRequestOut",
     "contract::tasks::MergedOut",
+    "contract::workspaces::TaskWorkspace",
     "contract::tickets::TicketOut",
     "contract::tickets::TicketDetails",
     "contract::tickets::TicketList",

@@ -87,6 +87,10 @@ impl Route {
             ProblemCode::Malformed => self.endpoint.body.is_some(),
             ProblemCode::RateLimited => self.is_change(),
             ProblemCode::NotFound => self.path.contains("{id}"),
+            // A route that asks a code host may get no response.
+            ProblemCode::CodeHostUnavailable => {
+                self.endpoint.problems.contains(&ProblemCode::CodeHostRefused)
+            }
             code => COMMON_PROBLEMS.contains(code) || self.endpoint.problems.contains(code),
         };
         ProblemCode::ALL.iter().copied().filter(is_possible).collect()
