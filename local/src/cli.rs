@@ -2,8 +2,8 @@
 
 use crate::config::Dev;
 use crate::config::commands::{
-    Diff, Keys, Link, Logs, Merge, Message, Messages, PolicyCheck, PullRequest, Send, Task, Tasks, Ticket,
-    Verify,
+    Diff, Download, Keys, Link, Logs, Merge, Message, Messages, PolicyCheck, PullRequest, Send, Task, Tasks,
+    Ticket, Verify,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -31,6 +31,7 @@ pub enum Command {
     Retry(Task),
     /// Print what a task has changed on its branch
     Diff(Diff),
+    Download(Download),
     /// Show the pull request of a task, its checks, and whether it can be merged
     Pr(PullRequest),
     /// Merge the pull request of a task

@@ -12,8 +12,9 @@ mod worker_variables;
 use crate::hosts::ws::SocketTimeouts;
 use ::providers::{PROVIDERS, ProviderKind};
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, value_parser};
 pub use commands::Send;
+use domain::kept::{DEFAULT_DAYS, MAX_DAYS};
 use domain::quota::{Amount, Quotas};
 use edge::auth::{Keys, LOCAL_OPERATOR, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::guard::Guard;
@@ -59,6 +60,9 @@ pub struct Dev {
     /// Quota of each operator per minute
     #[arg(long, env = "SUNABA_OPERATOR_QUOTA", value_name = "EVENTS/BYTES", default_value_t = Quotas::default().operator)]
     pub operator_quota: Amount,
+    /// Number of days for which the work of tasks is kept that is not in a repository
+    #[arg(long, env = "SUNABA_WORKSPACE_DAYS", value_name = "DAYS", default_value_t = DEFAULT_DAYS, value_parser = value_parser!(u32).range(1..=i64::from(MAX_DAYS)))]
+    pub workspace_days: u32,
     /// Operator token [default: generated at the first start and stored in the data directory]
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
@@ -181,6 +185,7 @@ impl Dev {
                 shared: false,
             },
             adopt_unknown_sandboxes: self.no_auth,
+            workspace_days: self.workspace_days,
             auth_timeout: Duration::from_secs(self.auth_timeout_secs),
             guard: Guard { hosts: Some(self.hosts.clone()), origins: self.origins.clone() },
             ..Settings::default()

@@ -8,6 +8,7 @@ pub mod config;
 pub mod console;
 mod data_directory;
 pub mod dev;
+pub mod download;
 pub mod hosts;
 pub mod keys;
 pub mod link;

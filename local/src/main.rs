@@ -4,7 +4,7 @@ use clap::Parser;
 use edge::logging::{self, Format};
 use local::cli::{Cli, Command, PolicyCommand};
 use local::config::{Dev, this_executable};
-use local::{branches, dev, keys, link, logs, messages, policy, send, tasks, ticket, verify};
+use local::{branches, dev, download, keys, link, logs, messages, policy, send, tasks, ticket, verify};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -20,6 +20,7 @@ async fn run() -> ExitCode {
         Command::Ticket(options) => ticket::run(&options).await,
         Command::Tasks(options) => tasks::list(&options).await,
         Command::Diff(options) => branches::diff(&options).await,
+        Command::Download(options) => download::download(&options).await,
         Command::Pr(options) => branches::pull_request(&options).await,
         Command::Merge(options) => branches::merge(&options).await,
         Command::Cancel(options) => tasks::cancel(&options).await,

@@ -2,7 +2,7 @@
 
 use crate::config::commands::{Address, Task, Tasks};
 use anyhow::bail;
-use client::{Attempt, Plane};
+use client::{Attempt, CODE_HOST_UNAVAILABLE, Failed, Plane};
 use domain::TaskId;
 use domain::url::percent_encoded;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use terminal::print_line;
 
 /// Timeout of a request.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     let plane = plane(&options.address)?;
@@ -61,19 +61,27 @@ pub(crate) fn response_body(address: &Address, attempt: Attempt<Value>) -> anyho
     match attempt {
         Attempt::Answered(response) => Ok(response),
         Attempt::Refused(problem) => bail!("{}", problem.detail),
-        Attempt::Failed(failed) => bail!(
-            "{}",
-            match failed.kind {
-                "unreachable" => format!(
-                    "cannot connect to {}; start a local plane with `sunaba dev`, or set --url",
-                    address.plane()
-                ),
-                "timeout" =>
-                    format!("the plane at {} did not answer within {} s", address.plane(), TIMEOUT.as_secs()),
-                "rate_limited" | "unavailable" => "the plane is busy; try again later".to_owned(),
-                other => format!("the plane at {} sent an invalid response ({other})", address.plane()),
-            }
-        ),
+        Attempt::Failed(failed) => bail!("{}", failure_text(address, failed)),
+    }
+}
+
+/// Why there was no usable response, for the user.
+pub(crate) fn failure_text(address: &Address, failed: Failed) -> String {
+    match failed.kind {
+        "unreachable" => {
+            format!(
+                "cannot connect to {}; start a local plane with `sunaba dev`, or set --url",
+                address.plane()
+            )
+        }
+        "timeout" => {
+            format!("the plane at {} did not answer within {} s", address.plane(), TIMEOUT.as_secs())
+        }
+        "rate_limited" | "unavailable" => "the plane is busy; try again later".to_owned(),
+        CODE_HOST_UNAVAILABLE => {
+            "the code host of the repository does not respond (the plane does); try again later".to_owned()
+        }
+        other => format!("the plane at {} sent an invalid response ({other})", address.plane()),
     }
 }
 

@@ -196,7 +196,10 @@ async fn every_route_enforces_its_scope() {
         create_entity(&plane, route.path, id).await;
         let check = async |token: Option<&str>, status: u16, caller: &str| {
             let receipts = json!([{"message_id": "m-1", "state": "delivered"}]);
+            let sha256 = "0f".repeat(32);
             let body = json!({
+                "sha256": sha256, "piece": 1, "data": "",
+                "files": [{"format": "patch", "size_bytes": 0, "sha256": sha256}],
                 "event_type": "agent.message", "content": "hello", "receipts": receipts,
                 "first": 1, "entries": [{"type": "user"}],
                 "title": "A ticket", "to_status": "analyzing", "rejection_reason": "No.",

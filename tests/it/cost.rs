@@ -7,12 +7,17 @@ mod sample_events;
 
 use crate::harness::keys;
 use crate::support::{OPERATOR, user};
+use app::Clock;
 use app::clock::SystemClock;
 use app::ids::RandomIds;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use contract::query::Query;
 use cost::counts::FILE;
 use cost::{Count, Counts, report};
-use domain::{ConnectionId, SandboxId};
+use domain::attempt::Assignment;
+use domain::kept::PIECE_BYTES;
+use domain::{ConnectionId, OrgId, Sandbox, SandboxId, TaskId};
 use edge::auth::Authenticator;
 use edge::ws::Opening;
 use edge::{Plane, Settings};
@@ -23,6 +28,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use store::commit::{Change, Commit, Committed};
 use tempfile::TempDir;
 
 const HEARTBEATS_PER_HOUR: u32 = 120;
@@ -204,6 +210,7 @@ async fn count_all() -> Counts {
     counts.socket_ping = metered.ping(&process, "c-3").await;
     counts.socket_closes = metered.disconnect(&process, "c-3").await;
     count_messages(&mut metered, &worker, &mut counts).await;
+    count_kept_work(&metered, &mut counts).await;
     counts
 }
 
@@ -246,6 +253,32 @@ async fn count_messages(metered: &mut MeteredPlane, worker: &str, counts: &mut C
         metered.post(&acknowledges, &ack, worker, &receipts("m-3", &["delivered"])).await.0;
     metered.post(&sends, MESSAGES, OPERATOR, &message("m-4")).await;
     counts.message_pulled_auto_ack = metered.get(&pulls, &format!("{MESSAGES}?wait=0"), worker).await.0;
+}
+
+/// What a worker uploads of its workspace.
+async fn count_kept_work(metered: &MeteredPlane, counts: &mut Counts) {
+    let id = SandboxId::parse("s-kept").unwrap();
+    let assignment = Assignment {
+        task: TaskId::parse("t-1").unwrap(),
+        ticket: None,
+        attempt: 1,
+        provider: "process".to_owned(),
+    };
+    let now = SystemClock.now();
+    let org = OrgId::parse("acme").unwrap();
+    let after = Sandbox::assigned(id, org, "an attempt".to_owned(), assignment, now);
+    let mut commit = Commit::new(now);
+    commit.sandboxes.push(Change { before: None, after, events: Vec::new() });
+    assert!(matches!(metered.aws.store.commit(commit).await.unwrap(), Committed::Done(_)));
+    metered.aws.meter.take();
+    let process = metered.process();
+    let sha256 = "0f".repeat(32);
+    let data = STANDARD.encode(vec![7_u8; usize::try_from(PIECE_BYTES).unwrap()]);
+    let piece = json!({"sha256": sha256, "piece": 1, "data": data});
+    let path = "/api/v1/sandboxes/s-kept/workspace";
+    counts.workspace_piece = metered.post(&process, &format!("{path}/pieces"), OPERATOR, &piece).await.0;
+    let keep = json!({"files": [{"format": "archive", "size_bytes": PIECE_BYTES, "sha256": sha256}]});
+    counts.workspace_kept = metered.post(&process, path, OPERATOR, &keep).await.0;
 }
 
 const MESSAGES: &str = "/api/v1/sandboxes/s-1/messages";

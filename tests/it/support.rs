@@ -42,6 +42,7 @@ pub fn dev(data: &TempDir) -> Dev {
         org_quota: UNLIMITED,
         user_quota: UNLIMITED,
         operator_quota: UNLIMITED,
+        workspace_days: 30,
         token: Some(OPERATOR.into()),
         jwt_secret: Some(JWT_SECRET.into()),
         jwks_url: None,

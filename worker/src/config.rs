@@ -62,6 +62,8 @@ pub struct Config {
     pub partial_messages: bool,
     /// Disk quota of the outbox.
     pub spool_max_bytes: u64,
+    /// Limit of the files of a workspace that are kept, before compression.
+    pub keep_max_bytes: u64,
     /// How long background tasks of the agent keep its turn open.
     pub background_timeout: Duration,
     /// Exit when the task is done instead of waiting for messages.

@@ -17,6 +17,7 @@ pub mod event;
 mod fake_plane;
 pub mod heartbeat;
 pub mod inbox;
+mod keeping;
 mod namespace;
 pub mod network;
 pub mod outbox;

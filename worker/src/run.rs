@@ -7,6 +7,7 @@ use crate::confinement::loopback_ports;
 use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, HeldMessages, Inbox};
+use crate::keeping::{self, Keeping};
 use crate::namespace::{Namespace, SocketDirectory};
 use crate::network::{GIT, Network, Place};
 use crate::outbox::{self, Outbox, Secrets};
@@ -73,6 +74,7 @@ pub async fn run(
     for pending in state.pending.iter().filter(|pending| !pending.delivered) {
         held.insert(pending.message_id.clone());
     }
+    let upload_api = api.clone();
     let inbox = Inbox::open(inbox_settings(&config, api, &outbox, held.clone()), seen);
 
     let settings = workspace::Settings::new(&config.cwd, &config.state_dir, variables.clone(), &confined);
@@ -96,6 +98,14 @@ pub async fn run(
         tasks.spawn("pushing the branch of the task", origin.relay.clone().run());
     }
     let saver = Saver::new(settings.clone(), origin, about(&config));
+    let keeping = Keeping::new(keeping::Options {
+        settings: settings.clone(),
+        api: upload_api,
+        saver: saver.clone(),
+        outbox: outbox.clone(),
+        max_bytes: config.keep_max_bytes,
+        has_task: config.task.task_id.is_some(),
+    });
     let marker = (preview::AGENT_MARKER.to_owned(), Uuid::new_v4().to_string());
     let launcher = Launcher {
         program,
@@ -123,6 +133,7 @@ pub async fn run(
         plan,
         agent_state,
         saver,
+        keeping,
     });
     Ok(supervisor.run(Inputs { inbox, link_state, stop, tasks }).await)
 }

@@ -59,6 +59,10 @@ pub struct Counts {
     /// A `ping` frame and its answer.
     pub socket_ping: Count,
     pub sandbox_registered: Count,
+    /// A piece of 2 MiB of a file that a worker keeps of its workspace.
+    pub workspace_piece: Count,
+    /// The request that makes uploaded files the kept work of a task.
+    pub workspace_kept: Count,
     /// A message to a sandbox whose mailbox exists.
     pub message_sent: Count,
     /// A pull without a wait that returns one message, to be confirmed by receipts.
@@ -104,6 +108,8 @@ impl Counts {
             ("socket_closes", &self.socket_closes),
             ("socket_ping", &self.socket_ping),
             ("sandbox_registered", &self.sandbox_registered),
+            ("workspace_piece", &self.workspace_piece),
+            ("workspace_kept", &self.workspace_kept),
             ("message_sent", &self.message_sent),
             ("message_pulled", &self.message_pulled),
             ("message_pulled_auto_ack", &self.message_pulled_auto_ack),

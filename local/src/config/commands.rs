@@ -243,6 +243,30 @@ pub struct Merge {
     pub address: Address,
 }
 
+/// Download the work of a task that is not in a repository.
+#[derive(Debug, Clone, Args)]
+pub struct Download {
+    /// Task id
+    pub task: String,
+    /// Download the changes as a patch for `git apply`
+    #[arg(long, conflicts_with = "bundle")]
+    pub patch: bool,
+    /// Download commits that the code host did not get, for `git fetch`
+    #[arg(long)]
+    pub bundle: bool,
+    /// File to write; - for standard output [default: the task id, in the current directory]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Number of the attempt [default: the latest that kept any work]
+    #[arg(long, value_name = "NUMBER")]
+    pub attempt: Option<u32>,
+    #[command(flatten)]
+    pub address: Address,
+}
+
 /// Print what a task has changed.
 #[derive(Debug, Clone, Args)]
 pub struct Diff {

@@ -39,6 +39,9 @@ pub enum Error {
         "Service temporarily unavailable. Retrying is safe: requests with an idempotency key, an id or a batch number are applied once."
     )]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The code host of a repository is unavailable: 503. The client may retry the same request.
+    #[error("{0}")]
+    CodeHostUnavailable(String),
     /// A bug: 500.
     #[error("Internal server error.")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -10,6 +10,7 @@ pub mod error;
 pub mod events;
 pub mod health;
 pub mod ids;
+pub mod kept;
 pub mod messages;
 pub mod orchestration;
 mod paging;

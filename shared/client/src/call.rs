@@ -28,13 +28,17 @@ pub enum Attempt<T> {
 /// Why an attempt got no usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// `timeout`, `unreachable`, `rate_limited`, `unavailable`, `server_error` or `invalid_response`.
+    /// `timeout`, `unreachable`, `rate_limited`, `unavailable`, [`CODE_HOST_UNAVAILABLE`], `server_error` or
+    /// `invalid_response`.
     pub kind: &'static str,
     /// HTTP status, if there was a response.
     pub status: Option<u16>,
     /// The `Retry-After` of the response, at most `MAX_RETRY_AFTER`.
     pub retry_after: Option<Duration>,
 }
+
+/// [`Failed::kind`] if the plane responds, but not the code host that it asked.
+pub const CODE_HOST_UNAVAILABLE: &str = "code_host_unavailable";
 
 /// Upper bound for `Retry-After`, so that a bogus response cannot silence a worker for a day.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -83,6 +87,24 @@ impl Caller {
         deadline: Duration,
         request: impl Fn(&Client) -> RequestBuilder,
     ) -> Attempt<T> {
+        self.request_with(deadline, request, |body| serde_json::from_slice(body).ok()).await
+    }
+
+    /// As [`Caller::request`], for a response that is not JSON.
+    pub(crate) async fn request_bytes(
+        &self,
+        deadline: Duration,
+        request: impl Fn(&Client) -> RequestBuilder,
+    ) -> Attempt<Vec<u8>> {
+        self.request_with(deadline, request, |body| Some(body.to_vec())).await
+    }
+
+    async fn request_with<T>(
+        &self,
+        deadline: Duration,
+        request: impl Fn(&Client) -> RequestBuilder,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Attempt<T> {
         let mut request = request(&self.http).timeout(deadline);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -100,19 +122,27 @@ impl Caller {
             Err(error) => return failed(transport_failure(&error), None, None),
         };
         match status {
-            200 | 201 => match serde_json::from_slice(&body) {
-                Ok(response) => Attempt::Answered(response),
+            200 | 201 => match read(&body) {
+                Some(response) => Attempt::Answered(response),
                 // Not the plane's response: a proxy on the way produced it.
-                Err(_) => failed("invalid_response", Some(status), None),
+                None => failed("invalid_response", Some(status), None),
             },
             429 => failed("rate_limited", Some(status), retry_after),
-            503 => failed("unavailable", Some(status), retry_after),
+            503 => failed(unavailable(&body), Some(status), retry_after),
             408 | 500..=599 => failed("server_error", Some(status), None),
             _ => match serde_json::from_slice(&body) {
                 Ok(problem) => Attempt::Refused(problem),
                 Err(_) => failed("invalid_response", Some(status), None),
             },
         }
+    }
+}
+
+/// What is unavailable, by the problem of the plane. A proxy on the way sends none.
+fn unavailable(body: &[u8]) -> &'static str {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) if problem.code == CODE_HOST_UNAVAILABLE => CODE_HOST_UNAVAILABLE,
+        _ => "unavailable",
     }
 }
 

@@ -28,7 +28,7 @@ mod transcripts;
 mod wake_up;
 
 pub use backoff::Wait;
-pub use call::{Attempt, Failed, Refused};
+pub use call::{Attempt, CODE_HOST_UNAVAILABLE, Failed, Refused};
 pub use contract::sandboxes::GitAccess;
 pub use domain::backoff::Backoff;
 pub use event_sender::{EventIn, EventSender};

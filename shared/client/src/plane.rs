@@ -24,6 +24,11 @@ impl Plane {
         self.caller.request(self.deadline, |http| http.get(format!("{}{path}", self.url))).await
     }
 
+    /// A single attempt, for a response that is not JSON.
+    pub async fn get_bytes(&self, path: &str) -> Attempt<Vec<u8>> {
+        self.caller.request_bytes(self.deadline, |http| http.get(format!("{}{path}", self.url))).await
+    }
+
     /// Retries until the plane answers.
     pub async fn get_with_retries(&self, path: &str) -> Result<Value, Refused> {
         self.caller.request_with_retries(self.deadline, |http| http.get(format!("{}{path}", self.url))).await

@@ -8,6 +8,7 @@ use contract::messages::{Acknowledged, Pulled};
 use contract::sandboxes::GitAccess;
 use contract::sandboxes::SandboxOut;
 use contract::sessions::EntriesStored;
+use contract::workspaces::{PieceStored, TaskWorkspace};
 use domain::SandboxId;
 use domain::url::percent_encoded;
 use reqwest::header::CONTENT_TYPE;
@@ -59,6 +60,16 @@ impl SandboxApi {
     /// Access to the repository of the sandbox. Each call may create a new token.
     pub async fn git_access(&self) -> Attempt<GitAccess> {
         self.post("git-access", "{}").await
+    }
+
+    /// Stores a piece of a file of the workspace: `{"sha256":…,"piece":…,"data":…}`.
+    pub async fn keep_piece(&self, body: &str) -> Attempt<PieceStored> {
+        self.post("workspace/pieces", body).await
+    }
+
+    /// Keeps the files whose pieces are stored: `{"files":[…],"left_out":[…]}`.
+    pub async fn keep_work(&self, body: &str) -> Attempt<TaskWorkspace> {
+        self.post("workspace", body).await
     }
 
     /// Pulls the next messages. The caller acknowledges them with receipts.

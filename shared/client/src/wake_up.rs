@@ -29,7 +29,11 @@ impl fmt::Debug for WakeUpOptions {
     }
 }
 
-/// Signals when a message is sent to the sandbox. It is a hint: signals may be spurious or missing.
+/// Messages, and the ends of a sandbox: then a pull is answered with `sandbox_finished`.
+const EVENT_TYPES: [&str; 4] =
+    ["SANDBOX_MESSAGE_QUEUED", "SANDBOX_TERMINATED", "SANDBOX_TERMINATED_IDLE", "SANDBOX_FAILED"];
+
+/// Signals when a message is sent to the sandbox, or the plane ends it. It is a hint: signals may be spurious or missing.
 #[derive(Debug)]
 pub struct WakeUpSocket {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
@@ -43,7 +47,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 impl WakeUpSocket {
     /// Opens the socket. Every message sent after this returns causes a signal.
     pub async fn open(options: &WakeUpOptions) -> Result<Self, &'static str> {
-        let types = "event_types=SANDBOX_MESSAGE_QUEUED";
+        let types = format!("event_types={}", EVENT_TYPES.join(","));
         let url = match &options.sockets {
             // An AWS WebSocket API has no paths, so the query carries the sandbox id.
             Some(address) => format!("{address}?sandbox_id={}&{types}", options.sandbox),

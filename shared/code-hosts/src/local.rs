@@ -21,6 +21,7 @@ mod catalogue;
 mod compare;
 mod git;
 mod kind;
+mod leftovers;
 mod lock;
 mod merge;
 mod patches;

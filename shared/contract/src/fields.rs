@@ -152,6 +152,22 @@ impl Fields {
         }
     }
 
+    /// A list of at most `max` objects.
+    pub fn objects(&self, field: &str, max: usize) -> Result<Option<Vec<Self>>, BadInput> {
+        let items = match self.present(field) {
+            None => return Ok(None),
+            Some(Value::Array(items)) if items.len() <= max => items,
+            Some(_) => {
+                return Err(BadInput::invalid(field, format!("must be a list of at most {max} objects")));
+            }
+        };
+        let object = |(index, item): (usize, &Value)| match item {
+            Value::Object(fields) => Ok(Self(fields.clone())),
+            _ => Err(BadInput::invalid(format!("{field}[{index}]"), "must be an object")),
+        };
+        items.iter().enumerate().map(object).collect::<Result<_, _>>().map(Some)
+    }
+
     pub fn as_json(&self) -> JsonObject {
         JsonObject::of(&self.0)
     }

@@ -75,16 +75,19 @@ problem_codes! {
     NoRepository = "no_repository", 409, "This plane has no credential for the repository, or the task of the sandbox has none.", "Name a repository of which the plane has a credential; a worker does not ask again.";
     NoPullRequest = "no_pull_request", 409, "The task has no pull request.", "Open it first, with `POST /api/v1/tasks/{id}/pull-request`.";
     CodeHostRefused = "code_host_refused", 409, "The code host did not accept the operation (`reason`).", "Follow the detail: it says what to change.";
+    NoWorkspace = "no_workspace", 409, "No work of the task is kept, or not in this format.", "Get `/api/v1/tasks/{id}/workspace/files`, or the branch of the task.";
     TicketIdTaken = "ticket_id_taken", 409, "The ticket id is already used.", "Choose another id.";
     TicketChanged = "ticket_changed", 409, "A ticket with this id exists with other content. Nothing was stored.", "Choose another id.";
     AlreadyInStatus = "already_in_status", 409, "The ticket is already in that status (`current_status`).", "Do not retry.";
     TransitionNotAllowed = "transition_not_allowed", 409, "The ticket cannot move to that status (`allowed`).", "Choose an allowed status, or use `force`.";
     ApprovalNotPending = "approval_not_pending", 409, "The ticket is not waiting for approval (`approval_status`).", "Do not retry.";
+    WorkspaceExpired = "workspace_expired", 410, "The work of the task was kept for a limited time, which is over.", "Do not retry.";
     TooLarge = "too_large", 413, "The body, batch or event exceeds a size limit (`field`).", "Split the batch, or shorten the event.";
     HostNotAllowed = "host_not_allowed", 421, "The server does not serve this host name.", "Add the name to `SUNABA_HOSTS`.";
     Invalid = "invalid", 422, "A field is invalid (`field`).", "Fix the request; the batch number is not used up.";
     RateLimited = "rate_limited", 429, "A quota is used up for this minute, or a socket changes its subscription too often. Nothing was stored.", "Wait for `Retry-After` seconds, then retry.";
     Internal = "internal", 500, "A bug in the control plane.", "Retry with exponential backoff; report the `request_id`.";
+    CodeHostUnavailable = "code_host_unavailable", 503, "The code host of the repository does not respond. The plane does.", "Wait for `Retry-After` seconds, then retry. A retry is safe.";
     Unavailable = "unavailable", 503, "A dependency does not respond.", "Wait for `Retry-After` seconds, then retry. A retry is safe.";
 }
 

@@ -9,7 +9,8 @@ pub use tasks::{
     ChangeTask, CompleteTask, EndTask, MergeTask, NewTask, ReviewTask, SetDependencies, SetTimeout,
 };
 pub use workers::{
-    AppendEntries, RegisterSandbox, SendBatch, SendEvent, SendEvents, SendReceipt, SendReceipts,
+    AppendEntries, KeepFile, KeepPiece, KeepWork, RegisterSandbox, SendBatch, SendEvent, SendEvents,
+    SendReceipt, SendReceipts,
 };
 
 use crate::agent;
@@ -167,6 +168,7 @@ mod tests {
     use crate::tasks::{self, Reason};
     use crate::tickets::{CreateTicket, Transition, decode_rejection};
     use crate::{BadInput, branch_workflow};
+    use domain::kept::{Format, LeftOut};
     use domain::message::State;
     use domain::{EventId, EventType, JsonObject, SandboxId, SessionId, Source, TaskId, Timestamp};
     use serde_json::{Value, json};
@@ -283,6 +285,12 @@ mod tests {
         check(&SendReceipts { receipts: vec![receipt] }, ReceiptIn::decode);
         let entries = AppendEntries { first: 1, entries: vec![JsonObject::empty()] };
         check(&entries, crate::sessions::Entries::decode);
+        let piece = KeepPiece { sha256: "0f".repeat(32), piece: 1, data: "YQ==".into() };
+        check(&piece, crate::workspaces::Piece::decode);
+        let file = KeepFile { format: Format::Archive, size_bytes: 1, sha256: "0f".repeat(32) };
+        let left_out = LeftOut { path: "target".into(), reason: "too large".into() };
+        let kept = KeepWork { files: vec![file], left_out: Some(vec![left_out]), left_out_count: Some(1) };
+        check(&kept, crate::workspaces::Keep::decode);
     }
 
     fn check_branches() {

@@ -33,6 +33,7 @@ const EXPORTED: &[&str] = &[
     "contract::tasks::MergedOut",
     "contract::repositories::RepositoryList",
     "contract::repositories::BranchList",
+    "contract::workspaces::TaskWorkspace",
     "contract::tickets::TicketOut",
     "contract::tickets::TicketDetails",
     "contract::tickets::TicketList",

@@ -70,7 +70,7 @@ pub struct Provisioning {
     /// When the worker first reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_since: Option<Timestamp>,
-    /// When the worker reported its shutdown, or the plane ended the sandbox without waiting for that.
+    /// When the worker reported its shutdown, or the plane ended the sandbox of a worker that is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_exited_at: Option<Timestamp>,
     /// When the provider confirmed the deletion.

@@ -23,7 +23,8 @@ pub struct Thresholds {
     pub creating_secs: i64,
     /// Timeout from the start of the worker to its first heartbeat.
     pub start_secs: i64,
-    /// Shutdown grace period for the worker after its agent finished.
+    /// Grace period of a worker that lives, from the end of the attempt to the removal of the sandbox: it saves the work of
+    /// its agent and sends its last events.
     pub completing_secs: i64,
 }
 

@@ -17,6 +17,7 @@ pub mod id;
 pub mod idle;
 pub mod ingest;
 pub mod json;
+pub mod kept;
 pub mod large_fields;
 mod log_hash;
 pub mod mailbox;

@@ -49,6 +49,8 @@ pub struct Settings {
     pub adopt_unknown_sandboxes: bool,
     /// Lifetime of a worker token.
     pub worker_token_secs: i64,
+    /// For how many days the work of tasks is kept that is not in a repository.
+    pub workspace_days: u32,
     /// A socket that has not authenticated after this time is closed.
     pub auth_timeout: Duration,
     pub guard: Guard,
@@ -63,6 +65,7 @@ impl Default for Settings {
             adopt_unknown_sandboxes: false,
             // Longer than any task: in OmoiOS one-hour tokens expired during one-hour tasks.
             worker_token_secs: 7 * 24 * 3600,
+            workspace_days: domain::kept::DEFAULT_DAYS,
             auth_timeout: Duration::from_secs(10),
             guard: Guard::default(),
             orchestration: Orchestration::default(),

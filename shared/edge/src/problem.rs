@@ -37,7 +37,7 @@ pub fn response(error: &Error, request_id: &str) -> Response<Bytes> {
     }
     let retry_after = match error {
         Error::RateLimited { retry_after_secs, .. } => Some(*retry_after_secs),
-        Error::Unavailable(_) => Some(1),
+        Error::Unavailable(_) | Error::CodeHostUnavailable(_) => Some(1),
         _ => None,
     };
     respond(problem, retry_after)
@@ -53,6 +53,7 @@ pub fn code_of(error: &Error) -> ProblemCode {
         Error::NotFound(_) => ProblemCode::NotFound,
         Error::Conflict { code, .. } => *code,
         Error::RateLimited { .. } => ProblemCode::RateLimited,
+        Error::CodeHostUnavailable(_) => ProblemCode::CodeHostUnavailable,
         Error::Unavailable(_) => ProblemCode::Unavailable,
         Error::Internal(_) => ProblemCode::Internal,
     }
@@ -64,7 +65,7 @@ pub(crate) fn log(error: &Error, request_id: &str) {
         Error::Internal(_) => {
             tracing::error!("Request {request_id} failed: {}", chain(error));
         }
-        Error::Unavailable(_) => {
+        Error::Unavailable(_) | Error::CodeHostUnavailable(_) => {
             tracing::warn!("Request {request_id} failed and should be retried: {}", chain(error));
         }
         _ => {}

@@ -6,6 +6,7 @@ pub use orchestration::ProvidersConfig;
 pub(crate) use orchestration::variable;
 
 use domain::Invalid;
+use domain::kept::{DEFAULT_DAYS, MAX_DAYS};
 use domain::quota::{Amount, Quotas};
 use edge::Settings;
 use edge::auth::PublicKey;
@@ -111,7 +112,7 @@ impl std::fmt::Debug for AwsConfig {
 }
 
 /// Variables of every function.
-pub const COMMON: [&str; 9] = [
+pub const COMMON: [&str; 10] = [
     "SUNABA_FUNCTION",
     "SUNABA_STAGE",
     "SUNABA_TABLE",
@@ -121,6 +122,7 @@ pub const COMMON: [&str; 9] = [
     "SUNABA_ORG_QUOTA",
     "SUNABA_USER_QUOTA",
     "SUNABA_OPERATOR_QUOTA",
+    "SUNABA_WORKSPACE_DAYS",
 ];
 
 /// The variables of a permission. `cargo xtask gen` writes them into `template.yaml`.
@@ -211,6 +213,7 @@ impl Config {
                 // API Gateway accepts only its own host names.
                 guard: Guard { hosts: None, origins: read.origins() },
                 quotas: read.quotas(),
+                workspace_days: read.workspace_days(),
                 orchestration: read.orchestration(serves, &stage),
                 ..Settings::default()
             },
@@ -272,6 +275,15 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             operator: self.quota("SUNABA_OPERATOR_QUOTA", default.operator),
             shared: true,
         }
+    }
+
+    fn workspace_days(&mut self) -> u32 {
+        let name = "SUNABA_WORKSPACE_DAYS";
+        let Some(text) = self.optional(name) else { return DEFAULT_DAYS };
+        text.parse().ok().filter(|days| (1..=MAX_DAYS).contains(days)).unwrap_or_else(|| {
+            self.errors.push(format!("{name}: {text:?} must be a number from 1 to {MAX_DAYS}"));
+            DEFAULT_DAYS
+        })
     }
 
     fn quota(&mut self, name: &str, default: Amount) -> Amount {

@@ -93,7 +93,8 @@ impl Store {
         Ok(bytes)
     }
 
-    async fn pieces(&self, id: &SandboxId, prefix: String) -> Result<Vec<Item>, Error> {
+    /// Items of a sandbox by the beginning of their sort keys.
+    pub(crate) async fn pieces(&self, id: &SandboxId, prefix: String) -> Result<Vec<Item>, Error> {
         let (mut items, mut from) = (Vec::new(), None);
         // A query returns at most 1 MB. A body may be larger.
         loop {

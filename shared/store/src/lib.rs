@@ -13,6 +13,7 @@ pub mod connections;
 pub mod error;
 mod items;
 pub mod job_queue;
+mod kept;
 pub mod keys;
 pub mod ledger;
 pub mod limits;

@@ -21,3 +21,6 @@ pub const QUOTA_SECS: i64 = 3600;
 
 /// Retention of a connection. API Gateway closes a socket after two hours.
 pub const CONNECTION_SECS: i64 = 3 * 3600;
+
+/// Pieces of kept work expire this much later than the work that refers to them: they are stored before it.
+pub const KEPT_SLACK_SECS: i64 = 24 * 3600;

@@ -3,6 +3,7 @@
 mod branches;
 pub mod chaos;
 mod daytona;
+mod kept_work;
 mod policy;
 mod process_provider;
 mod queue;

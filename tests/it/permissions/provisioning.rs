@@ -6,6 +6,7 @@ use crate::payloads::{fixture, job, request};
 use crate::support::OPERATOR;
 use app::orchestration::Providers;
 use contract::jobs::Job;
+use domain::quota::Amount;
 use domain::ticket::ApprovalSettings;
 use domain::{OrgId, SandboxId, TaskId, TicketId};
 use edge::auth::Authenticator;
@@ -71,6 +72,7 @@ async fn complete_ticket(recorder: &mut CallRecorder, process: &Arc<Plane>) {
     for missing in [sandbox.as_str(), "missing", "s-1"] {
         recorder.request(process, "sandboxes-preview", &preview(missing), 404).await;
     }
+    keep_work(recorder, process, &sandbox, &task_of(recorder, "w-1").await).await;
     emit(recorder, process, &sandbox, "agent.completed", json!({"success": true})).await;
     recorder.harness.clock.advance_secs(60);
     reconcile(recorder, process, &sandbox).await;
@@ -79,6 +81,39 @@ async fn complete_ticket(recorder: &mut CallRecorder, process: &Arc<Plane>) {
     assert!(!stored.needs_reconcile(), "{stored:?}");
     let task = task_of(recorder, "w-1").await;
     run_job(recorder, process, &Job::ReconcileTask { task_id: task }).await;
+}
+
+/// A worker keeps its workspace, and a user downloads it.
+async fn keep_work(recorder: &mut CallRecorder, process: &Arc<Plane>, sandbox: &SandboxId, task: &TaskId) {
+    let sha256 = "0f".repeat(32);
+    let piece = json!({"sha256": sha256, "piece": 1, "data": "d29yaw=="});
+    let file = json!({"format": "archive", "size_bytes": 4, "sha256": sha256});
+    let keep = json!({ "files": [file] });
+    for (id, status) in [(sandbox.as_str(), 200), ("s-1", 409), ("missing", 404)] {
+        let path = format!("/api/v1/sandboxes/{id}/workspace");
+        let upload = request("POST", &format!("{path}/pieces"), OPERATOR, Some(&piece));
+        recorder.request(process, "sandboxes-keep-piece", &upload, status).await;
+        let keep = request("POST", &path, OPERATOR, Some(&keep));
+        recorder.request(process, "sandboxes-keep-workspace", &keep, status).await;
+    }
+    // A quota this small has no first share.
+    let counting =
+        recorder.harness.process_with(|settings| settings.quotas.operator = Amount::new(900, 1 << 20));
+    let path = format!("/api/v1/sandboxes/{sandbox}/workspace");
+    let upload = request("POST", &format!("{path}/pieces"), OPERATOR, Some(&piece));
+    recorder.request(&counting, "sandboxes-keep-piece", &upload, 200).await;
+    recorder.harness.clock.advance_secs(60);
+    let upload = request("POST", &path, OPERATOR, Some(&keep));
+    let counting =
+        recorder.harness.process_with(|settings| settings.quotas.operator = Amount::new(900, 1 << 20));
+    recorder.request(&counting, "sandboxes-keep-workspace", &upload, 200).await;
+    let path = format!("/api/v1/tasks/{task}/workspace");
+    for (query, status) in [("", 200), ("?piece=1", 200), ("?attempt=9", 409), ("?format=patch", 409)] {
+        let read = request("GET", &format!("{path}{query}"), OPERATOR, None);
+        recorder.request(process, "tasks-workspace", &read, status).await;
+    }
+    let files = request("GET", &format!("{path}/files"), OPERATOR, None);
+    recorder.request(process, "tasks-workspace-files", &files, 200).await;
 }
 
 /// A user terminates a running sandbox.

@@ -52,6 +52,10 @@ impl TaskScenarios<'_> {
             self.get("tasks-events", &format!("/api/v1/tasks/{id}/events"), status).await;
             self.get("tasks-dependencies", &format!("/api/v1/tasks/{id}/dependencies"), status).await;
         }
+        for (id, status) in [("t-1", 409), ("missing", 404)] {
+            self.get("tasks-workspace", &format!("/api/v1/tasks/{id}/workspace"), status).await;
+            self.get("tasks-workspace-files", &format!("/api/v1/tasks/{id}/workspace/files"), status).await;
+        }
         for query in ["", "?cursor=s-1"] {
             self.get("monitoring-status", &format!("/api/v1/monitoring/status{query}"), 200).await;
         }

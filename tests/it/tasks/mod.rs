@@ -9,6 +9,7 @@ mod consistency;
 mod creating;
 mod cycles;
 mod dependencies;
+mod kept_work;
 mod listing;
 mod monitoring;
 mod omoios_worker;

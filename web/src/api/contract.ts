@@ -588,6 +588,50 @@ export interface BranchList {
   has_more: boolean;
 }
 
+/** The forms in which work is kept. */
+export const FORMATS = [
+  /** The files of the workspace: tar, compressed with zstd. */
+  "archive",
+  /** The changes since the agent began, as `git apply` reads them. */
+  "patch",
+  /** Commits that did not reach the code host, as `git fetch` reads them. */
+  "bundle",
+] as const;
+/** The forms in which work is kept. */
+export type Format = (typeof FORMATS)[number];
+
+/** A file that can be downloaded, with `GET /api/v1/tasks/{id}/workspace?format=…`. */
+export interface WorkspaceFile {
+  format: Format;
+  size_bytes: number;
+  sha256: string;
+  /** Number of pieces. A file with more than one is downloaded with `piece=1`, `piece=2` and so on. */
+  pieces: number;
+}
+
+/** A part of the workspace that is not kept. */
+export interface LeftOut {
+  /** In the workspace. */
+  path: string;
+  reason: string;
+}
+
+/** `GET /api/v1/tasks/{id}/workspace/files`: the kept work of one attempt at a task. */
+export interface TaskWorkspace {
+  task_id: TaskId;
+  sandbox_id: SandboxId;
+  /** Number of the attempt. */
+  attempt: number;
+  kept_at: Timestamp;
+  /** Until when it can be downloaded. */
+  expires_at: Timestamp;
+  files: WorkspaceFile[];
+  /** The first parts of the workspace that are not kept. */
+  left_out: LeftOut[];
+  /** Number of parts that are not kept. */
+  left_out_count: number;
+}
+
 export const TICKET_STATUSES = [
   "backlog",
   /** The requirements are being analyzed. */
@@ -1502,6 +1546,32 @@ export interface WorkspacePushFailed {
   will_retry: boolean;
 }
 
+export interface WorkspaceKeptFile {
+  /** `archive`, `patch` or `bundle`. */
+  format: string;
+  size_bytes: number;
+}
+
+/** A part of the workspace. */
+export interface WorkspacePart {
+  path: string;
+  reason: string;
+}
+
+/** Work of the agent that no code host has was uploaded to the plane, from which it can be downloaded. */
+export interface WorkspaceKept {
+  files: WorkspaceKeptFile[];
+  /** The first parts of the workspace that are not kept, or not on the branch. */
+  left_out: WorkspacePart[];
+  /** Number of these parts. */
+  left_out_count: number;
+}
+
+/** Work of the agent could not be uploaded to the plane. */
+export interface WorkspaceKeepFailed {
+  error: string;
+}
+
 /** Too many files changed at once. */
 export interface WorkspaceChangesLeftOut {
   turn: number;
@@ -2224,6 +2294,8 @@ export const EVENT_TYPES = [
   "workspace.pushed",
   "workspace.push_rejected",
   "workspace.push_failed",
+  "workspace.kept",
+  "workspace.keep_failed",
   "workspace.changes_left_out",
   "workspace.snapshots_off",
   "network.denied",
@@ -2337,6 +2409,8 @@ export type KnownEvent =
   | { event_type: "workspace.pushed"; event_data: WorkspacePushed & WorkerContext }
   | { event_type: "workspace.push_rejected"; event_data: WorkspacePushRejected & WorkerContext }
   | { event_type: "workspace.push_failed"; event_data: WorkspacePushFailed & WorkerContext }
+  | { event_type: "workspace.kept"; event_data: WorkspaceKept & WorkerContext }
+  | { event_type: "workspace.keep_failed"; event_data: WorkspaceKeepFailed & WorkerContext }
   | { event_type: "workspace.changes_left_out"; event_data: WorkspaceChangesLeftOut & WorkerContext }
   | { event_type: "workspace.snapshots_off"; event_data: WorkspaceSnapshotsOff & WorkerContext }
   | { event_type: "network.denied"; event_data: NetworkDenied & WorkerContext }

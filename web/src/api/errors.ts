@@ -18,6 +18,8 @@ export function errorMessage(error: unknown): string {
       return 'Sandbox ended. It no longer receives messages.'
     case 'mailbox_full':
       return "The agent's mailbox is full. Try again after it has read some messages."
+    case 'code_host_unavailable':
+      return error.message
     case 'rate_limited':
       return 'Too many requests. Try again in a moment.'
     default:

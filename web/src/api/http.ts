@@ -32,6 +32,15 @@ export function get<T>(path: string, query: Query = {}, signal?: AbortSignal): P
   return send<T>('GET', withQuery(path, query), undefined, signal)
 }
 
+/** For a response that is not JSON. */
+export async function getBytes(path: string, query: Query = {}, signal?: AbortSignal): Promise<Blob> {
+  const response = await respond('GET', withQuery(path, query), undefined, signal)
+  if (!response.ok) return read<never>(response)
+  return response.blob().catch(() => {
+    throw new ApiError(0, 'incomplete_response', 'The connection to the control plane was lost.', null, null)
+  })
+}
+
 export function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   return send<T>('POST', path, body, signal)
 }
@@ -49,11 +58,14 @@ export function withQuery(path: string, query: Query): string {
 }
 
 async function send<T>(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return read<T>(await respond(method, path, body, signal))
+}
+
+async function respond(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
   const used = token()
   const response = await attempt(method, path, body, used, signal)
   // Another tab may have signed in with a new token since this one read its own.
-  if (response.status === 401 && reloadToken(used)) return read<T>(await attempt(method, path, body, token(), signal))
-  return read<T>(response)
+  return response.status === 401 && reloadToken(used) ? attempt(method, path, body, token(), signal) : response
 }
 
 async function attempt(method: string, path: string, body: unknown, bearer: string | null, signal?: AbortSignal) {

@@ -46,7 +46,7 @@ function Monitor({ sandboxId }: { sandboxId: string }) {
         <Panels
           sandboxId={sandboxId}
           log={log}
-          hasBranch={(task.data?.branch ?? null) !== null}
+          hasChanges={(task.data ?? null) !== null}
           composer={<Composer sandboxId={sandboxId} log={log} ended={ended} />}
         />
       </SandboxEnded>

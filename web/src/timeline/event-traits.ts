@@ -76,6 +76,8 @@ const TRAITS = {
   'workspace.pushed': [],
   'workspace.push_rejected': [],
   'workspace.push_failed': ['reports_failure'],
+  'workspace.kept': ['changes_sandbox'],
+  'workspace.keep_failed': ['reports_failure'],
   'workspace.changes_left_out': [],
   'workspace.snapshots_off': [],
   'network.denied': [],

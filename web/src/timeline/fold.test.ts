@@ -385,9 +385,23 @@ describe('lifecycle events', () => {
     ])
   })
 
+  it('of kept work say what is not included', () => {
+    const left_out = [{ path: 'data.bin', reason: 'too large' }]
+    expect(
+      rows(
+        eventOf('workspace.kept', { files: [{ format: 'archive', size_bytes: 9 }], left_out: [], left_out_count: 0 }),
+        eventOf('workspace.kept', { files: [], left_out, left_out_count: 3 }),
+      ),
+    ).toMatchObject([
+      { tone: 'good', text: 'Work kept for download', detail: null },
+      { tone: 'warn', text: 'Work kept for download', detail: 'Not included: data.bin and 2 more' },
+    ])
+  })
+
   it.each([
     ['workspace.push_failed', { error: 'boom', will_retry: true }, { recovers: true }],
     ['workspace.push_failed', { error: 'boom', will_retry: false }, { recovers: false }],
+    ['workspace.keep_failed', { error: 'boom' }, { recovers: true }],
     ['agent.failed', { error: 'boom' }, { recovers: false }],
     ['agent.error', { error: 'boom', phase: 'initialization' }, { recovers: true }],
     ['agent.stream_error', { error: 'boom', restarts: true }, { recovers: true }],

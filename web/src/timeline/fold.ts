@@ -131,6 +131,8 @@ const known: { readonly [T in KnownEventType]: Handler<T> } = {
   'workspace.pushed': lines.pushed,
   'workspace.push_rejected': lines.pushRejected,
   'workspace.push_failed': lines.pushFailed,
+  'workspace.kept': lines.kept,
+  'workspace.keep_failed': lines.keepFailed,
   'workspace.changes_left_out': lines.changesLeftOut,
   'workspace.snapshots_off': lines.snapshotsOff,
   'network.denied': lines.networkDenied,

@@ -4,7 +4,7 @@ import type { LogEvent } from './event'
 import { principalName } from '../util/principals'
 import { failureReason, type FailureEvent } from './event-error'
 import { notCoveredBy } from './isolation'
-import { firstText, flag, isFalse, number, object, someFlag, someNumber, someText, text } from './read'
+import { firstText, flag, isFalse, isObject, list, number, object, someFlag, someNumber, someText, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
 import { interruptRunning } from './tools'
 
@@ -97,6 +97,19 @@ export function pushRejected(builder: RowsBuilder, event: LogEvent<'workspace.pu
 export function pushFailed(builder: RowsBuilder, event: LogEvent<'workspace.push_failed'>): RowPath {
   const recovers = flag(event.data, 'will_retry')
   return error(builder, event, { title: recovers ? 'Push failed. Retrying…' : 'Push failed', recovers })
+}
+
+/** Work that is on no branch can be downloaded. */
+export function kept(builder: RowsBuilder, event: LogEvent<'workspace.kept'>): RowPath {
+  const count = number(event.data, 'left_out_count') ?? 0
+  const [first] = list(event.data, 'left_out')
+  const path = isObject(first) ? firstText(first, 'path') : null
+  const detail = count === 0 ? null : `Not included: ${path ?? 'some files'}${count > 1 ? ` and ${count - 1} more` : ''}`
+  return line(builder, event, { tone: count === 0 ? 'good' : 'warn', text: 'Work kept for download', detail })
+}
+
+export function keepFailed(builder: RowsBuilder, event: LogEvent<'workspace.keep_failed'>): RowPath {
+  return error(builder, event, { title: 'The work could not be kept', recovers: true })
 }
 
 type ClosingEvent = LogEvent<'sandbox.completing' | 'sandbox.completed' | 'sandbox.released'>

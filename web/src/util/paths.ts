@@ -57,6 +57,8 @@ export const api = {
   retryTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/retry`,
   taskDiff: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/diff`,
   pullRequest: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/pull-request`,
+  taskWorkspace: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/workspace`,
+  taskWorkspaceFiles: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/workspace/files`,
   mergeTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/merge`,
   repositories: '/api/v1/repositories',
   repositoryBranches: '/api/v1/repositories/branches',

@@ -19,6 +19,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// The archive must fit into what the plane keeps of a file (`domain::kept::MAX_FILE_BYTES`), whatever is in it.
+const MAX_KEPT_MB: u64 = 100;
+
 const DEFAULT_PLANE: &str = "http://127.0.0.1:18000";
 
 /// Reads variables. Agents read their own settings with it.
@@ -87,6 +90,10 @@ impl<'a> Reader<'a> {
         let max_budget_usd = self.amount("MAX_BUDGET_USD", 10.0);
         let heartbeat_interval = self.seconds("HEARTBEAT_INTERVAL", 30);
         let spool_max_mb = self.number("SPOOL_MAX_MB", 256);
+        let keep_max_mb = self.number("KEEP_MAX_MB", 50);
+        if keep_max_mb.is_some_and(|megabytes| megabytes > MAX_KEPT_MB) {
+            self.error("KEEP_MAX_MB", format!("must be at most {MAX_KEPT_MB}"));
+        }
         let background_timeout = self.seconds("BACKGROUND_WAIT_SECONDS", 120);
         let preview = self.flag("PREVIEW_ENABLED", true);
         let partial_messages = self.flag("PARTIAL_MESSAGES", true);
@@ -122,6 +129,7 @@ impl<'a> Reader<'a> {
             preview,
             partial_messages,
             spool_max_bytes: spool_max_mb?.saturating_mul(1024 * 1024),
+            keep_max_bytes: keep_max_mb?.saturating_mul(1_000_000),
             background_timeout: background_timeout?,
             exit_when_done,
             network,

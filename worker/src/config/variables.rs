@@ -276,6 +276,11 @@ const GROUPS: [Group; 13] = [
             ),
             variable("SPOOL_MAX_MB", Fixed("256"), "Disk quota for events that are not sent yet"),
             variable(
+                "KEEP_MAX_MB",
+                Fixed("50"),
+                "Limit of the files of a workspace that are kept if they are not in a repository, before compression",
+            ),
+            variable(
                 "EXIT_WHEN_DONE",
                 Fixed("false"),
                 "Exit when the task is done instead of waiting for messages",

@@ -16,6 +16,7 @@
 //! Deliberately absent: garbage collection, because sandboxes are ephemeral.
 
 mod access;
+mod bundle;
 mod commands;
 mod git;
 mod host;
@@ -161,6 +162,12 @@ impl Relay {
     /// Whether the branch of the task at the host contains this commit.
     pub async fn host_has(&self, commit: &str) -> bool {
         self.contains(&self.known_ref(), commit).await
+    }
+
+    /// The last commit of the branch of the task, if the host does not have it.
+    pub async fn unpushed(&self) -> Option<String> {
+        let head = self.head().await?;
+        (self.at_host().await.as_ref() != Some(&head)).then_some(head)
     }
 
     fn head_ref(&self) -> String {

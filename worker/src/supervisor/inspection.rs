@@ -1,12 +1,13 @@
 //! Inspects the repository, validates the requirements and emits the outcome of the task.
 
 use super::Supervisor;
-use super::saving::save_and_deliver;
+use super::saving::save_and_keep;
 use crate::agents::AgentActivity;
 use crate::completion::Outcome;
 use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use crate::heartbeat::{AgentState, Status};
+use crate::keeping::Keeping;
 use crate::outbox::Outbox;
 use crate::workspace::Repository;
 use crate::workspace::save::{Occasion, Saver};
@@ -64,6 +65,7 @@ impl Supervisor {
             launcher: self.launcher.confined.clone(),
             repository: self.config.repository.clone(),
             saver: self.saver.clone(),
+            keeping: self.keeping.clone(),
             outbox: self.outbox.clone(),
             push_timeout: self.config.push_timeout,
         };
@@ -164,6 +166,7 @@ struct Inspector {
     launcher: Launcher,
     repository: Option<Repository>,
     saver: Saver,
+    keeping: Keeping,
     outbox: Outbox,
     push_timeout: Duration,
 }
@@ -203,7 +206,7 @@ impl Inspector {
         match purpose {
             Purpose::Finish(outcome) => {
                 let occasion = if outcome.success { Occasion::Completed } else { Occasion::Interrupted };
-                save_and_deliver(&self.saver, occasion, &self.outbox, self.push_timeout).await;
+                save_and_keep((&self.saver, &self.keeping), occasion, &self.outbox, self.push_timeout).await;
             }
             Purpose::Validate => {
                 if let Err(error) = self.saver.push_commits().await {

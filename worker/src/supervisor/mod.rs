@@ -20,6 +20,7 @@ use crate::config::{Config, Continuous, Requirements};
 use crate::event::{Event, first_chars};
 use crate::heartbeat::{AgentState, Status};
 use crate::inbox::{HeldMessages, Inbox, InboxEvent};
+use crate::keeping::Keeping;
 use crate::outbox::{LinkState, Outbox};
 use crate::state::{ProcessIdentity, State, StateFile};
 use crate::tasks::{TaskFailure, Tasks};
@@ -69,6 +70,8 @@ pub(crate) struct Supervisor {
     inspection: Option<JoinHandle<Inspection>>,
     /// Saves the work of the agent.
     saver: Saver,
+    /// Uploads what no code host has.
+    keeping: Keeping,
     /// Saving the work of the last turn.
     saving: JoinSet<()>,
     schedule: Schedule,
@@ -113,6 +116,7 @@ pub(crate) struct Parts {
     pub plan: Plan,
     pub agent_state: watch::Sender<AgentState>,
     pub saver: Saver,
+    pub keeping: Keeping,
 }
 
 /// External inputs of the supervisor.
@@ -124,6 +128,9 @@ pub(crate) struct Inputs {
     /// Further parts of the worker. It cannot go on without them.
     pub tasks: Tasks,
 }
+
+/// The reason if the plane has ended the sandbox.
+const SANDBOX_FINISHED: &str = "sandbox_finished";
 
 /// Why the worker stops.
 enum StopReason {
@@ -138,7 +145,8 @@ enum StopReason {
 impl Supervisor {
     /// Starts only the observers; see [`Supervisor::run`].
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, saver } = parts;
+        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, saver, keeping } =
+            parts;
         let directories = (config.cwd.clone(), config.state_dir.clone());
         let observers = Observers::start(
             &outbox,
@@ -163,6 +171,7 @@ impl Supervisor {
             deliveries: Deliveries { held, ..Deliveries::default() },
             inspection: None,
             saver,
+            keeping,
             saving: JoinSet::new(),
             schedule: Schedule::new(Instant::now()),
         }
@@ -181,7 +190,7 @@ impl Supervisor {
                 event = inputs.inbox.next() => match event {
                     Ok(InboxEvent::Message(message)) => self.handle_message(*message).await,
                     Ok(InboxEvent::Redelivered(id)) => self.redelivered(&id),
-                    Ok(InboxEvent::SandboxFinished { .. }) => break StopReason::Requested("sandbox_finished"),
+                    Ok(InboxEvent::SandboxFinished { .. }) => break StopReason::Requested(SANDBOX_FINISHED),
                     Err(failure) => break StopReason::Failed(failure),
                 },
                 failure = inputs.tasks.failed() => break StopReason::Failed(failure),

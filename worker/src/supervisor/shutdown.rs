@@ -1,7 +1,7 @@
 //! Shuts the worker down within the grace period.
 
 use super::messages::Interruption;
-use super::{EXIT_FENCED, StopReason, Supervisor};
+use super::{EXIT_FENCED, SANDBOX_FINISHED, StopReason, Supervisor};
 use crate::agents::{AgentActivity, AgentCommand, AgentOutput};
 use crate::event::Event;
 use crate::heartbeat::Status;
@@ -9,21 +9,28 @@ use contract::payloads::AgentShutdown;
 use domain::message;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The worker exits within this time, whatever blocks. Providers kill it shortly afterwards.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(9_000);
-/// The agent must have exited this long before the end, so that its work can be saved.
-const TIME_TO_SAVE: Duration = Duration::from_millis(4_000);
+/// The same if the plane has ended the sandbox. It then waits for the worker before it removes the sandbox, by default half
+/// a minute (`COMPLETING_TIMEOUT_SECONDS`).
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(24_000);
+/// The agent must have exited by then, so that its work can be saved.
+const TIME_TO_STOP: Duration = Duration::from_millis(5_000);
 /// The work must be saved this long before the end, so that the last events can be sent.
 const TIME_TO_FLUSH: Duration = Duration::from_millis(1_500);
 /// How long to wait for the agent to stop its turn.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(2_000);
 
 impl Supervisor {
-    /// Stops the agent and flushes the outbox within [`SHUTDOWN_TIMEOUT`].
+    /// Stops the agent and flushes the outbox within [`SHUTDOWN_TIMEOUT`], or within [`RELEASE_TIMEOUT`].
     pub(super) async fn shut_down(mut self, reason: StopReason) -> ExitCode {
-        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+        let limit = match &reason {
+            StopReason::Requested(SANDBOX_FINISHED) => RELEASE_TIMEOUT,
+            StopReason::Requested(_) | StopReason::Fenced | StopReason::Failed(_) => SHUTDOWN_TIMEOUT,
+        };
+        let (agent_deadline, deadline) = (Instant::now() + TIME_TO_STOP, Instant::now() + limit);
         let (reason, code) = match reason {
             StopReason::Fenced => {
                 tracing::error!("A newer worker has taken over this sandbox; exiting immediately");
@@ -44,11 +51,7 @@ impl Supervisor {
             let _ = timeout(INTERRUPT_TIMEOUT, self.drain_until_idle()).await;
         }
         self.send_command(AgentCommand::Stop).await;
-        let _ = timeout(
-            deadline.duration_since(Instant::now()).saturating_sub(TIME_TO_SAVE),
-            self.drain_until_exit(),
-        )
-        .await;
+        let _ = timeout_at(agent_deadline, self.drain_until_exit()).await;
         self.agent = None;
         self.copy_transcript();
         // It may wait for the host, and the next run repeats it.

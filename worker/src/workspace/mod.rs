@@ -4,6 +4,8 @@
 mod clone;
 pub mod diff;
 mod git;
+pub mod keep;
+mod nested;
 mod patch;
 pub(crate) mod process;
 mod pull_request;

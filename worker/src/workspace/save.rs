@@ -6,14 +6,16 @@
 //! **Invariant:** a commit that HEAD contains is in the relay afterwards, or there is an error. Commits that others have
 //! pushed stay in the branch.
 //!
-//! Deliberately absent: branches that are not checked out, and what `.gitignore` excludes.
+//! Deliberately absent: branches that are not checked out, and what `.gitignore` excludes. A repository in the workspace
+//! becomes plain files of the branch, unless it has a remote: then it is a copy of something else, which the branch must not
+//! contain.
 
 use super::clone::{self, LOCAL_TIMEOUT};
 use super::git::{Git, GitError};
-use super::{Origin, Settings};
+use super::{Origin, Settings, nested};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::fs;
 use tokio::process::Command;
@@ -62,8 +64,9 @@ pub struct Saver {
     settings: Settings,
     origin: Option<Origin>,
     about: About,
-    /// One operation at a time: git locks the index.
-    lock: Arc<Mutex<()>>,
+    /// One operation at a time: git locks the index. The repositories in the workspace that the last commit of all changes
+    /// has left out.
+    lock: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 /// Makes an empty directory a repository, so that the work in it has a history. Directories with files stay as they are:
@@ -110,10 +113,20 @@ impl Saver {
         self.origin.as_ref()
     }
 
+    /// Whether the workspace began as an empty directory without a repository.
+    pub async fn is_own_repository(&self) -> bool {
+        self.origin.is_none() && is_own_repository(&self.settings).await
+    }
+
+    /// Directories with repositories that are not part of the branch.
+    pub async fn repositories_left_out(&self) -> Vec<Vec<u8>> {
+        self.lock.lock().await.clone()
+    }
+
     /// Commits all changes and pushes the commits to the relay.
     pub async fn save(&self, occasion: Occasion) -> Result<(), Error> {
-        let _lock = self.lock.lock().await;
-        let committed = self.commit_changes(occasion).await;
+        let mut left_out = self.lock.lock().await;
+        let committed = self.commit_changes(occasion, &mut left_out).await;
         // What is committed leaves the workspace, even if the rest cannot be committed.
         self.push_head().await?;
         committed
@@ -130,21 +143,26 @@ impl Saver {
         commit_of(&git(&self.settings), "HEAD").await
     }
 
-    async fn commit_changes(&self, occasion: Occasion) -> Result<(), Error> {
+    async fn commit_changes(&self, occasion: Occasion, left_out: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         if self.origin.is_none() && !is_own_repository(&self.settings).await {
             return Ok(());
         }
         let git = git(&self.settings);
+        if is_locked(&git.text(&["add", "--refresh", "--", "."], LOCAL_TIMEOUT).await) {
+            // A git process of the agent was killed.
+            self.remove_index_lock(&git).await?;
+        }
+        let repositories = nested::add(&git, &self.settings).await;
+        let not_added = repositories.left_out.iter().chain(&repositories.empty);
+        let excluded: Vec<String> = not_added.filter_map(|name| nested::exclusion(name)).collect();
+        *left_out = repositories.left_out;
         let status = ["status", "--porcelain", "--untracked-files=normal"];
         if git.text(&status, LOCAL_TIMEOUT).await?.is_empty() {
             return Ok(());
         }
-        let add = ["add", "--all", "--ignore-errors"];
-        if is_locked(&git.text(&add, LOCAL_TIMEOUT).await) {
-            // A git process of the agent was killed.
-            self.remove_index_lock(&git).await?;
-        }
-        // Fails if a file cannot be read, or is a repository without a commit. All others are added.
+        let add = ["add", "--all", "--ignore-errors", "--", "."];
+        let add: Vec<&str> = add.into_iter().chain(excluded.iter().map(String::as_str)).collect();
+        // Fails if a file cannot be read. All others are added.
         let added = git.text(&add, LOCAL_TIMEOUT).await;
         if git.text(&["diff", "--cached", "--quiet"], LOCAL_TIMEOUT).await.is_ok() {
             return Ok(added.map(drop)?);
@@ -253,7 +271,12 @@ impl Saver {
 }
 
 fn git(settings: &Settings) -> Git {
-    Git::new(&settings.root, &settings.launcher)
+    git_in(&settings.root, settings)
+}
+
+/// In a directory of the workspace.
+pub(super) fn git_in(directory: &Path, settings: &Settings) -> Git {
+    Git::new(directory, &settings.launcher)
         .variables(settings.variables.iter().cloned())
         .setting("core.hooksPath", "/dev/null")
         .setting("core.fsmonitor", "false")

@@ -119,6 +119,41 @@ async fn neither_hooks_nor_locks_nor_broken_directories_keep_work_back() {
     assert_eq!(fixture.files().await, ["README", "work"]);
 }
 
+/// Git would commit only the name of a commit that nobody else has.
+#[tokio::test]
+async fn repositories_in_the_workspace_become_files_of_the_branch() {
+    let fixture = Fixture::new().await;
+    let host = &fixture.host;
+    for name in ["own", "own/deep", "copy", "added"] {
+        fixture.git(&["init", "--quiet", name]);
+        fixture.write(&format!("{name}/file"));
+        fixture.write(&format!("{name}/committed"));
+        host.git(&format!("work/{name}"), &["add", "--", "committed"]);
+        host.git(&format!("work/{name}"), &["commit", "--quiet", "--message", name]);
+    }
+    fixture.git(&["init", "--quiet", "empty"]);
+    host.git("work/copy", &["remote", "add", "origin", "https://host.invalid/x"]);
+    // The agent has committed one by its name.
+    fixture.git(&["-c", "advice.addEmbeddedRepo=false", "add", "added"]);
+    fixture.git(&["commit", "--quiet", "--message", "Add it"]);
+    fixture.saver.save(Occasion::Completed).await.unwrap();
+    let expected = [
+        "README",
+        "added/committed",
+        "added/file",
+        "own/committed",
+        "own/deep/committed",
+        "own/deep/file",
+        "own/file",
+    ];
+    assert_eq!(fixture.files().await, expected);
+    assert_eq!(fixture.saver.repositories_left_out().await, [b"copy".to_vec()]);
+    // Later changes are those of plain files.
+    fixture.write("own/later");
+    fixture.saver.save(Occasion::Completed).await.unwrap();
+    assert!(fixture.files().await.contains(&"own/later".to_owned()));
+}
+
 #[tokio::test]
 async fn branch_that_the_agent_rewrites_is_rewritten() {
     let fixture = Fixture::new().await;

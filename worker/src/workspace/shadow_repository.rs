@@ -44,10 +44,10 @@ const UNCHANGED_ATTRIBUTES: &str = "* -text -eol -filter -ident -working-tree-en
 
 #[derive(Debug, Clone)]
 pub(super) struct ShadowRepository {
-    dir: PathBuf,
+    pub dir: PathBuf,
     state: PathBuf,
-    root: PathBuf,
-    launcher: Launcher,
+    pub root: PathBuf,
+    pub launcher: Launcher,
     pub git: Git,
 }
 
@@ -70,17 +70,26 @@ pub(super) enum ScanError {
 }
 
 impl ShadowRepository {
-    /// Creates the repository if it does not exist.
+    /// Creates the repository of snapshots if it does not exist.
     pub async fn open(root: &Path, state: &Path, launcher: &Launcher) -> Result<Self, ScanError> {
+        Self::open_in(root, state, launcher, DIRECTORY).await
+    }
+
+    /// With another directory below the state directory.
+    pub async fn open_in(
+        root: &Path,
+        state: &Path,
+        launcher: &Launcher,
+        directory: &str,
+    ) -> Result<Self, ScanError> {
         let root = root.canonicalize()?;
         fs::create_dir_all(state).await?;
         let state = state.canonicalize()?;
-        let dir = state.join(DIRECTORY);
+        let dir = state.join(directory);
         // Git reads what the agent wrote, so it gets no more than the agent and its own objects.
         let launcher = launcher.with_writable([dir.clone()]);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
         let is_new = fs::symlink_metadata(dir.join("HEAD")).await.is_err();
-        agent_files::create_directories(&state, Path::new(DIRECTORY))?;
+        agent_files::create_directories(&state, Path::new(directory))?;
         let (owner, owned) = (launcher.clone(), dir.clone());
         tokio::task::spawn_blocking(move || owner.change_owner_of_tree(&owned))
             .await
@@ -95,16 +104,13 @@ impl ShadowRepository {
         agent_files::create_directories(&dir, Path::new("info"))?;
         write(&dir, EXCLUDE, exclude.as_bytes())?;
         write(&dir, "info/attributes", UNCHANGED_ATTRIBUTES.as_bytes())?;
-        let variables = [("GIT_DIR".to_owned(), text(&dir)), ("GIT_WORK_TREE".to_owned(), text(&root))];
-        let git = Git::new(&root, &launcher)
-            .variables(variables)
-            .setting("core.bare", "false")
-            .setting("core.autocrlf", "false")
-            .setting("core.fsmonitor", "false")
-            .setting("core.quotePath", "false")
-            .setting("core.loosecompression", "1")
-            .setting("core.fsync", "none");
+        let git = git(&dir, &root, &launcher);
         Ok(Self { dir, state, root, launcher, git })
+    }
+
+    /// Git with another work tree, but the same index.
+    pub fn within(&self, directory: &Path) -> Git {
+        git(&self.dir, directory, &self.launcher)
     }
 
     /// The last saved snapshot, if it is of this workspace.
@@ -155,6 +161,18 @@ impl ShadowRepository {
         let tree = self.git.text(&["write-tree"], GIT_TIMEOUT).await?;
         Ok(Snapshot { root: self.root.clone(), tree, large: files.large })
     }
+}
+
+fn git(dir: &Path, root: &Path, launcher: &Launcher) -> Git {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    Git::new(root, launcher)
+        .variables([("GIT_DIR".to_owned(), text(dir)), ("GIT_WORK_TREE".to_owned(), text(root))])
+        .setting("core.bare", "false")
+        .setting("core.autocrlf", "false")
+        .setting("core.fsmonitor", "false")
+        .setting("core.quotePath", "false")
+        .setting("core.loosecompression", "1")
+        .setting("core.fsync", "none")
 }
 
 /// Files listed by git, by the action that they need. Names in lists are terminated by zero bytes.
@@ -209,7 +227,7 @@ impl FileLists {
 }
 
 /// The directory that this file marks as generated. Never the workspace itself.
-fn cache_dir(name: &[u8]) -> Option<&[u8]> {
+pub(super) fn cache_dir(name: &[u8]) -> Option<&[u8]> {
     let end = name.iter().rposition(|&byte| byte == b'/')?;
     CACHE_MARKERS.iter().any(|marker| marker.as_bytes() == &name[end + 1..]).then_some(&name[..end])
 }
@@ -227,11 +245,11 @@ fn pattern(dir: &[u8]) -> String {
 }
 
 /// The agent may have put links into the directory.
-fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+pub(super) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     agent_files::create(directory, Path::new(name))?.write_all(content)
 }
 
-async fn remove_if_exists(path: &Path) -> io::Result<()> {
+pub(super) async fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -211,6 +211,7 @@ fn reason(status: u16) -> &'static str {
         405 => "Method not allowed",
         408 => "Request timeout",
         409 => "Conflict: the current state does not allow it",
+        410 => "Gone",
         413 => "Content too large",
         421 => "Misdirected request",
         422 => "Unprocessable content",

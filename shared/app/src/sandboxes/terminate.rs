@@ -101,7 +101,6 @@ fn end<'a>(
     if after.assignment.is_some() {
         after.activity.outcome.get_or_insert(attempt::Outcome::Cancelled { reason: reason.clone(), at: now });
         if let Some(provisioning) = &mut after.activity.provisioning {
-            provisioning.worker_exited_at.get_or_insert(now);
             // Pending retries of provisioning are obsolete.
             (provisioning.retry_at, provisioning.attempts) = (None, 0);
         }

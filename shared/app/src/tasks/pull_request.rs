@@ -282,10 +282,10 @@ pub(crate) fn no_branch(id: &TaskId) -> Error {
 
 /// A failure of a code host as an error of the API, with what a person can do about it.
 pub(crate) fn of_code_host(failure: Failure) -> Error {
-    if failure.reason.is_transient() {
-        return Error::Unavailable(failure.into());
-    }
     let detail = format!("{failure}. {}", failure.reason.remedy());
     let detail = detail[..1].to_uppercase() + &detail[1..];
+    if failure.reason.is_transient() {
+        return Error::CodeHostUnavailable(format!("The code host does not respond. {detail}"));
+    }
     Error::conflict(ProblemCode::CodeHostRefused, detail, json!({"reason": failure.reason.code()}))
 }

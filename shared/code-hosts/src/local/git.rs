@@ -4,6 +4,7 @@
 //! The user trusts their own repository, but an agent may have written to it, and the plane is not the user's
 //! terminal: a hook that asks a question would wait forever.
 
+use super::leftovers;
 use crate::{Failure, Reason};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -252,10 +253,12 @@ impl Output {
     /// For an exit code that the caller does not expect.
     pub(super) fn failure(&self, arguments: &[&str]) -> Failure {
         let command = arguments.first().copied().unwrap_or_default();
+        if let Some(lock) = leftovers::named_in(&self.stderr) {
+            let message = format!("git {command} failed: {}", leftovers::describe(Path::new(lock)));
+            return Failure::new(Reason::Busy { retry_after_secs: None }, message);
+        }
         let message: String = self.stderr.trim().chars().take(MAX_MESSAGE_CHARS).collect();
-        let reason = if self.stderr.contains(".lock': File exists") {
-            Reason::Busy { retry_after_secs: None }
-        } else if ["Permission denied", "insufficient permission", "Read-only file system"]
+        let reason = if ["Permission denied", "insufficient permission", "Read-only file system"]
             .iter()
             .any(|text| self.stderr.contains(text))
         {

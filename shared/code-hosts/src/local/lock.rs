@@ -1,5 +1,6 @@
 //! One writer at a time, of all processes on this machine. The lock ends with the process that holds it.
 
+use super::leftovers;
 use crate::{Failure, Reason};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -32,7 +33,10 @@ impl Lock {
         let end = Instant::now() + timeout;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Self { _file: file }),
+                Ok(()) => {
+                    leftovers::remove(git_directory);
+                    return Ok(Self { _file: file });
+                }
                 Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(RETRY_DELAY).await,
                 Err(TryLockError::WouldBlock) => {
                     let reason = Reason::Busy { retry_after_secs: None };

@@ -2,6 +2,8 @@
 
 use crate::limits::{MAX_BATCH_EVENTS, MAX_ENTRIES};
 use crate::messages::MAX_RECEIPTS;
+use crate::workspaces::{MAX_LEFT_OUT, MAX_PIECES};
+use domain::kept::{DIGEST_PATTERN, Format, LeftOut, MAX_FILE_BYTES};
 use domain::message::State;
 use domain::{EventId, EventType, JsonObject, MessageId, OrgId, SandboxId, SessionId, Source, Timestamp};
 use schemars::JsonSchema;
@@ -96,4 +98,42 @@ pub struct AppendEntries {
     pub first: u64,
     #[schemars(length(min = 1, max = MAX_ENTRIES))]
     pub entries: Vec<JsonObject>,
+}
+
+/// `POST /api/v1/sandboxes/{id}/workspace/pieces`: a piece of a file of the workspace. A retry stores it once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KeepPiece {
+    /// SHA-256 of the whole file.
+    #[schemars(regex(pattern = DIGEST_PATTERN))]
+    pub sha256: String,
+    /// 1 for the first piece.
+    #[schemars(range(min = 1, max = MAX_PIECES))]
+    pub piece: u64,
+    /// In base64: 2 MiB, the last piece possibly less.
+    pub data: String,
+}
+
+/// `POST /api/v1/sandboxes/{id}/workspace`: what is kept of the workspace, once all pieces are stored. It replaces what was
+/// kept of this attempt before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KeepWork {
+    /// One of each format.
+    #[schemars(length(min = 1, max = 3))]
+    pub files: Vec<KeepFile>,
+    /// The first parts of the workspace that are not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_LEFT_OUT))]
+    pub left_out: Option<Vec<LeftOut>>,
+    /// Number of parts that are not kept. Default: the length of `left_out`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out_count: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KeepFile {
+    pub format: Format,
+    #[schemars(range(max = MAX_FILE_BYTES))]
+    pub size_bytes: u64,
+    #[schemars(regex(pattern = DIGEST_PATTERN))]
+    pub sha256: String,
 }

@@ -174,6 +174,8 @@ catalogue! {
         "workspace.pushed" => workspace::WorkspacePushed,
         "workspace.push_rejected" => workspace::WorkspacePushRejected,
         "workspace.push_failed" => workspace::WorkspacePushFailed,
+        "workspace.kept" => workspace::WorkspaceKept,
+        "workspace.keep_failed" => workspace::WorkspaceKeepFailed,
         "workspace.changes_left_out" => workspace::WorkspaceChangesLeftOut,
         "workspace.snapshots_off" => workspace::WorkspaceSnapshotsOff,
         "network.denied" => workspace::NetworkDenied,

@@ -97,6 +97,18 @@ impl Cause {
         }
     }
 
+    /// Whether the worker may live, so that it can save the work of its agent before the sandbox is removed.
+    pub fn worker_may_live(self) -> bool {
+        match self {
+            Self::IdleTimeout
+            | Self::StuckRunning
+            | Self::StuckStarting
+            | Self::TimedOut
+            | Self::NotNeeded => true,
+            Self::Dead | Self::StuckCreating | Self::NeverStarted | Self::Lost => false,
+        }
+    }
+
     /// Whether the worker's output may explain the cause.
     pub fn needs_worker_logs(self) -> bool {
         match self {
@@ -301,19 +313,23 @@ fn wait_or(provisioning: &Provisioning, step: Step, now: Timestamp) -> Step {
     }
 }
 
-/// A worker that finished gets a grace period to flush its events before the sandbox is deleted.
+/// A worker that lives gets a grace period before the sandbox is deleted: to send its last events, and to save the work of
+/// its agent if the plane has ended the sandbox.
 fn release(sandbox: &Sandbox, thresholds: &Thresholds, now: Timestamp) -> Step {
     let Some(provisioning) = &sandbox.activity.provisioning else { return Step::Wait { until: None } };
-    let has_reported = provisioning.running_since.is_some();
-    let grace = match &sandbox.activity.outcome {
-        Some(Outcome::Completed { at, .. } | Outcome::Failed { at, .. })
-            if provisioning.worker_exited_at.is_none() =>
-        {
+    let ended_at = match &sandbox.activity.outcome {
+        Some(Outcome::Completed { at, .. } | Outcome::Failed { at, .. } | Outcome::Cancelled { at, .. }) => {
             Some(*at)
         }
-        _ => None,
+        None => None,
     };
-    let grace = grace.filter(|_| has_reported).map(|at| at.plus_secs(thresholds.completing_secs));
+    let lived_at = |at: &Timestamp| {
+        let last_sign = sandbox.activity.heartbeats.last_at.max(sandbox.activity.last_event_at);
+        last_sign.is_none_or(|sign| *at < sign.plus_secs(thresholds.heartbeat_timeout_secs))
+    };
+    let may_live = provisioning.running_since.is_some() && provisioning.worker_exited_at.is_none();
+    let grace = ended_at.filter(|_| may_live).filter(lived_at);
+    let grace = grace.map(|at| at.plus_secs(thresholds.completing_secs));
     let wait = grace.max(provisioning.retry_at).max(provisioning.lease_until).filter(|until| *until > now);
     match wait {
         Some(_) => Step::Wait { until: wait },

@@ -107,7 +107,7 @@ pub const fn empty(status: u16) -> EndpointResponse {
     EndpointResponse { status, content: None }
 }
 
-/// 200 with a text of another type.
+/// 200 with text of another type, or with bytes.
 pub const fn text(media_type: &'static str) -> EndpointResponse {
     EndpointResponse { status: 200, content: Some(Content { media_type, schema: schema_of::<String> }) }
 }

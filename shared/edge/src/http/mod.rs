@@ -14,6 +14,7 @@ pub mod sandboxes;
 pub mod sessions;
 pub mod tasks;
 pub mod tickets;
+pub mod workspaces;
 
 pub use endpoint::{Content, Endpoint, EndpointResponse, RequestBody, SchemaOf};
 

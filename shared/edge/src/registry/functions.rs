@@ -8,7 +8,7 @@ use super::Permission::{
 use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
 use crate::http::{
     api, branch_workflow, branches, events, messages, monitoring, repositories, sandboxes, sessions, tasks,
-    tickets,
+    tickets, workspaces,
 };
 use crate::schedule;
 use ::http::Method;
@@ -76,6 +76,23 @@ pub static FUNCTIONS: &[Function] = &[
         &[Keys, GetItem, UpdateItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
+    function(
+        "sandboxes-keep-piece",
+        "Store a piece of a file that a worker keeps of its workspace",
+        http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/workspace/pieces",
+            Scope::WriteEvents,
+            workspaces::STORE_PIECE,
+        ),
+        &[Keys, GetItem, PutItem, UpdateItem],
+    ),
+    function(
+        "sandboxes-keep-workspace",
+        "Keep what a worker has uploaded of its workspace",
+        http(Method::POST, "/api/v1/sandboxes/{id}/workspace", Scope::WriteEvents, workspaces::KEEP),
+        &[Keys, GetItem, PutItem, UpdateItem],
+    ),
     function(
         "sandboxes-rotate-token",
         "Replace the worker token of a sandbox",
@@ -380,6 +397,18 @@ pub static FUNCTIONS: &[Function] = &[
         &[Keys, GetItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
+    function(
+        "tasks-workspace",
+        "Download the kept work of a task",
+        http(Method::GET, "/api/v1/tasks/{id}/workspace", Scope::ListTasks, workspaces::READ),
+        &[Keys, GetItem, Query],
+    ),
+    function(
+        "tasks-workspace-files",
+        "List the files of the kept work of a task",
+        http(Method::GET, "/api/v1/tasks/{id}/workspace/files", Scope::ListTasks, workspaces::FILES),
+        &[Keys, GetItem, Query],
+    ),
     function(
         "tasks-pull-request",
         "Get the state of a task's pull request at its code host",

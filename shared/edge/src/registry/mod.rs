@@ -88,6 +88,10 @@ impl Route {
             ProblemCode::RateLimited => self.is_change(),
             // A route may also name an entity in its body.
             ProblemCode::NotFound => self.path.contains("{id}") || self.endpoint.problems.contains(code),
+            // A route that asks a code host may get no response.
+            ProblemCode::CodeHostUnavailable => {
+                self.endpoint.problems.contains(&ProblemCode::CodeHostRefused)
+            }
             code => COMMON_PROBLEMS.contains(code) || self.endpoint.problems.contains(code),
         };
         ProblemCode::ALL.iter().copied().filter(is_possible).collect()

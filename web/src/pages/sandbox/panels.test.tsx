@@ -18,11 +18,11 @@ afterEach(() => {
   vi.unstubAllGlobals()
 })
 
-function show(hasBranch: boolean, at: string) {
+function show(hasChanges: boolean, at: string) {
   render(
     <QueryClientProvider client={new QueryClient()}>
       <MemoryRouter initialEntries={[at]}>
-        <Panels sandboxId="s" log={testLog([])} hasBranch={hasBranch} composer={<p>The composer</p>} />
+        <Panels sandboxId="s" log={testLog([])} hasChanges={hasChanges} composer={<p>The composer</p>} />
       </MemoryRouter>
     </QueryClientProvider>,
   )

@@ -24,15 +24,15 @@ const withoutComposer: readonly Tab[] = ['changes', 'replay', 'details']
 export function Panels({
   sandboxId,
   log,
-  hasBranch,
+  hasChanges,
   composer,
 }: {
   sandboxId: string
   log: Log
-  hasBranch: boolean
+  hasChanges: boolean
   composer: ReactNode
 }) {
-  const has = { preview: log.run.preview !== null, branch: hasBranch }
+  const has = { preview: log.run.preview !== null, changes: hasChanges }
   const [search, setSearch] = useSearchParams()
   const tab = tabOf(search.get('tab'), has)
   const choose = (next: Tab, byUser: boolean) =>

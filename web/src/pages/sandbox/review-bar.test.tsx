@@ -57,16 +57,16 @@ describe('ReviewBar', () => {
 })
 
 describe('tabOf', () => {
-  const none = { preview: false, branch: false }
+  const none = { preview: false, changes: false }
   it('falls back to events', () => {
-    expect([tabOf(null, { preview: true, branch: true }), tabOf('nonsense', none), tabOf('preview', none)]).toEqual([
+    expect([tabOf(null, { preview: true, changes: true }), tabOf('nonsense', none), tabOf('preview', none)]).toEqual([
       'events',
       'events',
       'events',
     ])
     expect([tabOf('preview', { ...none, preview: true }), tabOf('files', none)]).toEqual(['preview', 'files'])
   })
-  it('has changes only of a task with a branch', () => {
-    expect([tabOf('changes', none), tabOf('changes', { ...none, branch: true })]).toEqual(['events', 'changes'])
+  it('has changes only of a task', () => {
+    expect([tabOf('changes', none), tabOf('changes', { ...none, changes: true })]).toEqual(['events', 'changes'])
   })
 })

@@ -15,12 +15,12 @@ export const tabNames: Record<Tab, string> = {
 /** What a sandbox must have for some of the tabs. */
 export interface Has {
   readonly preview: boolean
-  /** Whether its task has a branch at a code host. */
-  readonly branch: boolean
+  /** Whether it has a task, whose work is on a branch or kept. */
+  readonly changes: boolean
 }
 
 export const offeredTabs = (has: Has): readonly Tab[] =>
-  TABS.filter((tab) => (tab !== 'preview' || has.preview) && (tab !== 'changes' || has.branch))
+  TABS.filter((tab) => (tab !== 'preview' || has.preview) && (tab !== 'changes' || has.changes))
 
 /** The tab in the URL, if the sandbox has it. */
 export const tabOf = (value: string | null, has: Has): Tab => offeredTabs(has).find((tab) => tab === value) ?? 'events'

@@ -1,3 +1,4 @@
+mod bundle;
 pub(crate) mod support;
 
 use super::*;

@@ -211,7 +211,9 @@ async fn end(
         let reason = message.to_owned();
         after.activity.ended.get_or_insert(domain::sandbox::Ended { at: now, reason });
         if let Some(provisioning) = &mut after.activity.provisioning {
-            provisioning.worker_exited_at.get_or_insert(now);
+            if !end.cause.worker_may_live() {
+                provisioning.worker_exited_at.get_or_insert(now);
+            }
             (provisioning.lease_until, provisioning.retry_at, provisioning.attempts) = (None, None, 0);
         }
     })

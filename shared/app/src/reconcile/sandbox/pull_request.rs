@@ -11,6 +11,7 @@ use crate::tasks::pull_request::{Proposed, propose};
 use contract::payloads::{AgentCompleted, SandboxRetrying};
 use domain::attempt::{Attempt, MAX_ERROR_CHARS, Outcome, Stage};
 use domain::event::{LifecycleEvent, catalogue};
+use domain::kept::Format;
 use domain::retry::{Class, backoff_secs};
 use domain::{JsonObject, Sandbox, Task, Timestamp};
 use providers::{Failure, FailureClass};
@@ -104,8 +105,16 @@ async fn give_up(
     failure: &Failure,
 ) -> Result<Flow, Error> {
     let branch = task.branch.as_ref().map_or("", |branch| &branch.name);
-    let error =
-        format!("The pull request could not be opened: {failure} What was pushed is on the branch {branch}.");
+    // The worker has uploaded it before its outcome.
+    let kept = deps.store.kept_work(&task.id, Some(attempt.number)).await?;
+    let kept = kept.filter(|kept| kept.file(Some(Format::Bundle)).is_some()).map(|kept| {
+        let (id, until) = (&task.id, kept.expires_at);
+        format!(" What was not pushed is kept until {until}: get it with `sunaba download {id}`.")
+    });
+    let error = format!(
+        "The pull request could not be opened: {failure} What was pushed is on the branch {branch}.{}",
+        kept.unwrap_or_default()
+    );
     let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
     let now = deps.clock.now();
     let failed = task.fail(attempt, &error, Class::Permanent, jitter(now), now);

@@ -68,6 +68,40 @@ pub struct WorkspacePushFailed {
     pub will_retry: bool,
 }
 
+/// Work of the agent that no code host has was uploaded to the plane, from which it can be downloaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspaceKept {
+    pub files: Vec<WorkspaceKeptFile>,
+    /// The first parts of the workspace that are not kept, or not on the branch.
+    pub left_out: Vec<WorkspacePart>,
+    /// Number of these parts.
+    pub left_out_count: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspaceKeptFile {
+    /// `archive`, `patch` or `bundle`.
+    pub format: String,
+    pub size_bytes: u64,
+}
+
+/// A part of the workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspacePart {
+    pub path: String,
+    pub reason: String,
+}
+
+/// Work of the agent could not be uploaded to the plane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspaceKeepFailed {
+    pub error: String,
+}
+
 /// Too many files changed at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -137,7 +137,9 @@ fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Times
             sandbox.transition(Trigger::Ended(end.cause));
             sandbox.activity.outcome = Some(end.outcome(now).1);
             let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
-            provisioning.worker_exited_at.get_or_insert(now);
+            if !end.cause.worker_may_live() {
+                provisioning.worker_exited_at.get_or_insert(now);
+            }
         }
         Step::UpdateTask(update) => {
             let before = task.take().expect("there is a task to update");
@@ -367,6 +369,29 @@ fn a_sandbox_is_released_when_its_worker_exits_or_the_grace_period_ends() {
     assert_eq!(due(&exited, Some(&task), at(1)), Step::Release);
     running_since(&mut sandbox, None);
     assert_eq!(due(&sandbox, Some(&task), at(1)), Step::Release);
+}
+
+/// The plane removes a sandbox only after its worker had time to save the work, unless the worker is dead.
+#[test]
+fn worker_that_lives_has_time_to_save_when_the_plane_ends_its_sandbox() {
+    let thresholds = Thresholds::default();
+    let task = own("cancelled");
+    let mut ended = sandbox(Status::Terminated, Stage::Started);
+    ended.activity.outcome = Some(Outcome::Cancelled { reason: "too slow".into(), at: at(1_000) });
+    running_since(&mut ended, Some(at(0)));
+    let deadline = at(1_000 + thresholds.completing_secs);
+    for (last_sign, expected) in [
+        (at(999), Step::Wait { until: Some(deadline) }),
+        (at(1_001 - thresholds.heartbeat_timeout_secs), Step::Wait { until: Some(deadline) }),
+        (at(1_000 - thresholds.heartbeat_timeout_secs), Step::Release),
+    ] {
+        ended.activity.heartbeats.last_at = Some(last_sign);
+        assert_eq!(due(&ended, Some(&task), at(1_001)), expected, "{last_sign}");
+        assert_eq!(due(&ended, Some(&task), deadline), Step::Release);
+    }
+    ended.activity.heartbeats.last_at = Some(at(999));
+    ended.activity.provisioning.as_mut().unwrap().worker_exited_at = Some(at(1_001));
+    assert_eq!(due(&ended, Some(&task), at(1_001)), Step::Release);
 }
 
 fn at(secs: i64) -> Timestamp {

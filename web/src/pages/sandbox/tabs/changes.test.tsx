@@ -4,7 +4,7 @@ import { act, cleanup, configure, render, screen, waitFor, within } from '@testi
 import userEvent from '@testing-library/user-event'
 import { MemoryRouter } from 'react-router'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { FileDiff, PullRequestOut, TaskDiff, TaskOut } from '../../../api/contract'
+import type { FileDiff, PullRequestOut, TaskDiff, TaskOut, TaskWorkspace } from '../../../api/contract'
 import { keys } from '../../../api/queries'
 import { json } from '../../testing/plane'
 import { taskWith } from '../../testing/samples'
@@ -74,6 +74,7 @@ beforeEach(() => {
     'GET /api/v1/sandboxes/s/task': () => json(taskWith({ id: 't', branch })),
     'GET /api/v1/tasks/t/diff': () => json(compared),
     'GET /api/v1/tasks/t/pull-request': () => json(openPull),
+    'GET /api/v1/tasks/t/workspace/files': () => refused(409, 'no_workspace', 'No work of task t is kept.'),
   }
   vi.stubGlobal('fetch', (address: string, request?: RequestInit) => {
     const line = `${request?.method ?? 'GET'} ${address.split('?')[0] ?? ''}`
@@ -210,6 +211,67 @@ describe('the changes of a branch', () => {
     taskIs({ branch: null })
     show()
     expect(await screen.findByText('No branch')).toBeTruthy()
+  })
+})
+
+describe('work that is on no branch', () => {
+  const patch = 'diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n+++ b/notes.txt\n@@ -0,0 +1 @@\n+remember\n'
+  const kept: TaskWorkspace = {
+    task_id: 't',
+    sandbox_id: 's',
+    attempt: 2,
+    kept_at: '2026-01-01T00:00:00.000000Z',
+    expires_at: '2026-01-31T00:00:00.000000Z',
+    files: [
+      { format: 'archive', size_bytes: 7, sha256: 'a', pieces: 2 },
+      { format: 'patch', size_bytes: patch.length, sha256: 'b', pieces: 1 },
+    ],
+    left_out: [{ path: 'data.bin', reason: 'too large' }],
+    left_out_count: 3,
+  }
+  beforeEach(() => {
+    taskIs({ branch: null })
+    responses['GET /api/v1/tasks/t/workspace/files'] = () => json(kept)
+    responses['GET /api/v1/tasks/t/workspace'] = () => new Response(patch)
+  })
+
+  it('shows its changes and what is not included', async () => {
+    show()
+    await screen.findByText('remember')
+    const section = screen.getByRole('region', { name: 'Kept work' })
+    expect(section.textContent).toContain('until 2026-01-31')
+    expect(section.textContent).toContain('3 parts not included')
+    expect(section.textContent).toContain('data.bin: too large')
+    expect(section.textContent).toContain('and 2 more parts')
+  })
+
+  it('is downloaded in pieces that are joined', async () => {
+    const saved: Blob[] = []
+    const names: string[] = []
+    vi.spyOn(URL, 'createObjectURL').mockImplementation((content) => {
+      saved.push(content as Blob)
+      return 'blob:x'
+    })
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(function (this: HTMLAnchorElement) {
+      names.push(this.download)
+    })
+    show()
+    const button = await screen.findByRole('button', { name: 'Download files (7 B)' })
+    const pieces = ['1234', '567']
+    responses['GET /api/v1/tasks/t/workspace'] = () => new Response(pieces.shift())
+    await userEvent.click(button)
+    await waitFor(() => expect(names).toEqual(['t.tar.zst']))
+    expect(await saved[0]?.text()).toBe('1234567')
+    vi.restoreAllMocks()
+  })
+
+  it('says why it cannot be downloaded', async () => {
+    show()
+    const button = await screen.findByRole('button', { name: /Download files/ })
+    await screen.findByText('remember')
+    responses['GET /api/v1/tasks/t/workspace'] = () => refused(410, 'workspace_expired', 'It was kept until yesterday.')
+    await userEvent.click(button)
+    expect((await screen.findByRole('alert')).textContent).toBe('It was kept until yesterday.')
   })
 })
 

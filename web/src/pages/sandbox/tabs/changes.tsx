@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { ArrowRight } from 'lucide-react'
+import type { ReactNode } from 'react'
 import { pullRequestQuery, taskDiffQuery } from '../../../api/branch-queries'
 import type { TaskBranch, TaskDiff } from '../../../api/contract'
 import { errorMessage } from '../../../api/errors'
@@ -12,25 +13,33 @@ import { plural } from '../../../util/numbers'
 import { CommentBar } from '../branch/comment-bar'
 import { PullRequestPanel } from '../branch/pull-request-panel'
 import { ChangedFile } from './changed-file'
+import { KeptWork } from './kept-work'
 
 /** What the branch of the task has changed since it left its base, and its pull request. */
 export default function ChangesTab({ sandboxId }: { sandboxId: string }) {
   const task = useSandboxTask(sandboxId)
   if (task.isPending) return <Loading what="task" />
   const branch = task.data?.branch ?? null
-  if (task.data === undefined || task.data === null || branch === null) {
-    return <Empty title="No branch">The task of this sandbox has no branch at a code host.</Empty>
-  }
-  return <Changes sandboxId={sandboxId} taskId={task.data.id} branch={branch} />
+  if (task.data === undefined || task.data === null) return noBranch
+  const kept = <KeptWork sandboxId={sandboxId} taskId={task.data.id} otherwise={branch === null ? noBranch : null} />
+  return branch === null ? kept : <Changes sandboxId={sandboxId} taskId={task.data.id} branch={branch} kept={kept} />
 }
 
-function Changes({ sandboxId, taskId, branch }: { sandboxId: string; taskId: string; branch: TaskBranch }) {
+const noBranch = (
+  <Empty title="No branch">
+    The task of this sandbox has no branch at a code host. Its files can be downloaded here when the agent has ended.
+  </Empty>
+)
+
+function Changes(props: { sandboxId: string; taskId: string; branch: TaskBranch; kept: ReactNode }) {
+  const { sandboxId, taskId, branch, kept } = props
   const diff = useQuery(taskDiffQuery(taskId))
   const pull = useQuery(pullRequestQuery(taskId))
   return (
     <div className="mx-auto flex max-w-6xl flex-col gap-4 p-3 sm:p-4">
       <Summary branch={branch} diff={diff.data ?? null} />
       <PullRequestPanel taskId={taskId} pull={pull} diff={diff.data ?? null} />
+      {kept}
       {diff.isPending && <Loading what="changes" />}
       {diff.isError &&
         (diff.data === undefined ? (
