@@ -1,7 +1,7 @@
 //! The interface between the plane and code hosts. A code host is a folder that implements [`CodeHost`], and a
 //! line in [`CODE_HOSTS`](crate::CODE_HOSTS).
 
-use crate::github::{TokenCache, client};
+use crate::github::{ResponseCache, TokenCache, client};
 use crate::{CodeHost, Failure};
 use reqwest::Client;
 use std::fmt;
@@ -38,7 +38,7 @@ pub struct Variable {
     pub secret: bool,
 }
 
-/// What every code host is given. Clones share the HTTP connections and the cache of tokens.
+/// What every code host is given. Clones share the HTTP connections and the caches of tokens and responses.
 #[derive(Clone)]
 pub struct Environment {
     /// Unix time.
@@ -49,12 +49,14 @@ pub struct Environment {
     pub poll_delay: Duration,
     client: Arc<OnceLock<Client>>,
     pub(crate) tokens: TokenCache,
+    pub(crate) responses: ResponseCache,
 }
 
 impl Environment {
     pub fn new(now_secs: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         let (timeout, poll_delay) = (Duration::from_secs(30), Duration::from_secs(1));
-        Self { now_secs, timeout, poll_delay, client: Arc::default(), tokens: TokenCache::default() }
+        let (tokens, responses) = (TokenCache::default(), ResponseCache::default());
+        Self { now_secs, timeout, poll_delay, client: Arc::default(), tokens, responses }
     }
 
     /// Made when it is first needed: it reads the certificates of the machine.

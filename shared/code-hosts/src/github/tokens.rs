@@ -22,6 +22,8 @@ pub(super) enum Purpose {
     Api,
     /// Fetching and pushing by a worker.
     Git,
+    /// Reading logs of checks. Apps that were created for the other uses may lack this permission.
+    Logs,
 }
 
 impl Purpose {
@@ -32,6 +34,7 @@ impl Purpose {
                 "contents": "write", "pull_requests": "write", "checks": "write", "statuses": "read",
             }),
             Self::Git => json!({"contents": "write"}),
+            Self::Logs => json!({"actions": "read"}),
         }
     }
 }

@@ -5,6 +5,7 @@ mod apps;
 mod changes;
 mod chaos;
 mod contract;
+mod feedback;
 mod github;
 mod local;
 mod programs;
