@@ -54,7 +54,7 @@ async fn each_function_has_exactly_the_permissions_it_uses() {
 fn only_functions_that_authenticate_can_read_the_token_keys() {
     for function in FUNCTIONS {
         let authenticates = match &function.trigger {
-            Trigger::Http(route) => route.scope != Scope::Public,
+            Trigger::Http(route) => route.scope.needs_token(),
             Trigger::SocketConnect | Trigger::SocketFrame => true,
             Trigger::SocketDisconnect | Trigger::TableStream(_) | Trigger::Jobs(_) | Trigger::Schedule(_) => {
                 false
@@ -98,6 +98,7 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         "tasks-pull-request",
         "tasks-open-pull-request",
         "tasks-merge",
+        "webhooks-github",
     ];
     assert_eq!(with_secrets, expected);
 }

@@ -7,6 +7,7 @@ pub mod clock;
 mod conflict_retry;
 pub mod error;
 pub mod events;
+pub mod feedback;
 pub mod health;
 pub mod ids;
 pub mod messages;
@@ -20,6 +21,7 @@ pub mod sockets;
 pub mod tasks;
 pub mod tickets;
 mod visibility;
+pub mod webhooks;
 
 pub use clock::Clock;
 pub use error::Error;

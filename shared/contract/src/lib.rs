@@ -28,6 +28,7 @@ pub mod socket;
 mod socket_code;
 pub mod tasks;
 pub mod tickets;
+pub mod webhooks;
 
 pub use agent::AgentDefinition;
 pub use bad_input::BadInput;

@@ -8,6 +8,7 @@ mod consistency;
 mod creating;
 mod cycles;
 mod dependencies;
+mod feedback;
 mod listing;
 mod monitoring;
 mod omoios_worker;

@@ -57,6 +57,7 @@ export const api = {
   retryTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/retry`,
   taskDiff: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/diff`,
   pullRequest: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/pull-request`,
+  feedbackRounds: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/feedback-rounds`,
   mergeTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/merge`,
   sandboxes: '/api/v1/sandboxes',
   sandbox: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}`,
