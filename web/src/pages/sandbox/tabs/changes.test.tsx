@@ -307,7 +307,15 @@ describe('a merge', () => {
   })
 
   it('shows the feedback that an agent works on, and offers to continue with what is left', async () => {
-    const remark = { key: 'c', kind: 'thread' as const, path: 'src/a.rs', line: 7, author: 'ada', text: 'Why?', instructs: true }
+    const remark = {
+      key: 'c',
+      kind: 'thread' as const,
+      path: 'src/a.rs',
+      line: 7,
+      author: 'ada',
+      text: 'Why?',
+      instructs: true,
+    }
     const feedback = { ...openPull.feedback, rounds: 2, in_progress: [remark] }
     pullIs({ feedback })
     const { unmount } = showPage()
