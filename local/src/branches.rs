@@ -77,6 +77,10 @@ pub async fn pull_request(options: &PullRequest) -> anyhow::Result<ExitCode> {
     let task = TaskId::parse(&options.task)?;
     let plane = plane(&options.address)?;
     let path = format!("/api/v1/tasks/{task}/pull-request");
+    if options.go_on {
+        let rounds = format!("/api/v1/tasks/{task}/feedback-rounds");
+        response_body(&options.address, plane.post(&rounds, &json!({})).await)?;
+    }
     let response = match options.open {
         true => plane.post(&path, &json!({})).await,
         false => plane.get(&path).await,
@@ -109,7 +113,38 @@ fn describe(found: &Value) -> Vec<String> {
     for check in found["checks"].as_array().into_iter().flatten() {
         lines.push(row("", &format!("{:<8} {}", text(check, "state"), text(check, "name"))));
     }
+    lines.extend(describe_feedback(&found["feedback"]));
     lines
+}
+
+/// The rounds of feedback, and what an agent or a person has to do.
+fn describe_feedback(feedback: &Value) -> Vec<String> {
+    let list = |name: &str| feedback[name].as_array().map_or(&[][..], Vec::as_slice);
+    let (in_progress, left) = (list("in_progress"), list("left_to_person"));
+    let rounds = feedback["rounds"].as_u64().unwrap_or_default();
+    if rounds == 0 && left.is_empty() {
+        return Vec::new();
+    }
+    let state = match (in_progress.is_empty(), left.is_empty()) {
+        (false, _) => "; the agent works on",
+        (true, false) => "; left to you (continue with --continue)",
+        (true, true) => "",
+    };
+    let mut lines = vec![format!("{:<12} {rounds}{state}", "rounds")];
+    let remarks = if in_progress.is_empty() { left } else { in_progress };
+    lines.extend(remarks.iter().map(describe_remark));
+    lines
+}
+
+fn describe_remark(remark: &Value) -> String {
+    let place = match (remark["path"].as_str(), remark["line"].as_u64()) {
+        (Some(path), Some(line)) => format!("{path}:{line} "),
+        (Some(path), None) => format!("{path} "),
+        (None, _) => remark["check"].as_str().map(|check| format!("check {check} ")).unwrap_or_default(),
+    };
+    let author = remark["author"].as_str().map(|author| format!("{author}: ")).unwrap_or_default();
+    let said = text(remark, "text").lines().next().unwrap_or_default();
+    format!("{:<12} {place}{author}{said}", "")
 }
 
 pub async fn merge(options: &Merge) -> anyhow::Result<ExitCode> {
@@ -150,11 +185,23 @@ mod tests {
             "repository": "acme/shop", "branch": "fix/1-login", "base": "main", "commit": "0123456789abcdef",
             "number": 7, "url": "https://git.example/7", "state": "open", "mergeable": false, "ci_status": "failure",
             "checks": [{"name": "build", "state": "failure"}],
+            "feedback": {"rounds": 0, "in_progress": [], "left_to_person": []},
         });
         let lines = describe(&found);
         assert_eq!(lines[1], "branch       fix/1-login (0123456789) → main");
         assert_eq!(lines[2], "pull request #7, open, conflicts with the base");
         assert_eq!(lines.last().unwrap().trim(), "failure  build");
+        let mut found = found;
+        let remark = json!({"kind": "thread", "path": "src/a.rs", "line": 7, "author": "ada", "text": "Why?\nReally."});
+        found["feedback"] = json!({"rounds": 2, "in_progress": [remark], "left_to_person": []});
+        let lines = describe(&found);
+        assert_eq!(lines[lines.len() - 2], "rounds       2; the agent works on");
+        assert_eq!(lines.last().unwrap().trim(), "src/a.rs:7 ada: Why?");
+        let check = json!({"kind": "check", "check": "build", "text": ""});
+        found["feedback"] = json!({"rounds": 3, "in_progress": [], "left_to_person": [check]});
+        let lines = describe(&found);
+        assert!(lines[lines.len() - 2].contains("left to you"), "{lines:?}");
+        assert_eq!(lines.last().unwrap().trim(), "check build");
         let none = json!({"repository": "a", "branch": "b", "base": "main", "commit": null, "number": null});
         assert_eq!(describe(&none)[2], "pull request none yet; open one with --open");
     }

@@ -14,7 +14,6 @@ use crate::payloads::{combined, connect, disconnect, fixture, frame, job, reques
 use crate::support::{OPERATOR, batch};
 use app::events::broadcast::HANDSHAKE_GRACE_SECS;
 use domain::SandboxId;
-use domain::access::Scope;
 use domain::mailbox::MAX_DELIVERIES;
 use domain::quota::Amount;
 use edge::Plane;
@@ -54,7 +53,7 @@ async fn each_function_has_exactly_the_permissions_it_uses() {
 fn only_functions_that_authenticate_can_read_the_token_keys() {
     for function in FUNCTIONS {
         let authenticates = match &function.trigger {
-            Trigger::Http(route) => route.scope != Scope::Public,
+            Trigger::Http(route) => route.scope.needs_token(),
             Trigger::SocketConnect | Trigger::SocketFrame => true,
             Trigger::SocketDisconnect | Trigger::TableStream(_) | Trigger::Jobs(_) | Trigger::Schedule(_) => {
                 false
@@ -104,6 +103,7 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         "branch-workflow-status",
         "repositories-list",
         "repositories-branches",
+        "webhooks-github",
     ];
     assert_eq!(with_secrets, expected);
 }

@@ -221,6 +221,9 @@ pub struct PullRequest {
     /// Open it first, or update its description
     #[arg(long)]
     pub open: bool,
+    /// Let the agent work on the feedback that is left to a person
+    #[arg(long = "continue")]
+    pub go_on: bool,
     #[command(flatten)]
     pub address: Address,
 }

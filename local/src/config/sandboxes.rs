@@ -120,6 +120,9 @@ settings! {
     /// Timeout for the approval of a ticket, from a minute to a day [default: 1800]
     #[arg(help_heading = LIMITS, value_name = "SECONDS")]
     approval_timeout_seconds, "APPROVAL_TIMEOUT_SECONDS";
+    /// How often an agent works on feedback on its pull request before a person decides; 0 for never [default: 3]
+    #[arg(help_heading = LIMITS, value_name = "COUNT")]
+    max_feedback_rounds, "MAX_FEEDBACK_ROUNDS";
     /// Worker executable for remote sandboxes: a file, a URL, or image:PATH if the image contains it
     #[arg(help_heading = SANDBOXES, value_name = "SOURCE")]
     worker_source, "SUNABA_WORKER_SOURCE";

@@ -8,6 +8,7 @@ pub mod clock;
 mod conflict_retry;
 pub mod error;
 pub mod events;
+pub mod feedback;
 pub mod health;
 pub mod ids;
 pub mod kept;
@@ -23,6 +24,7 @@ pub mod sockets;
 pub mod tasks;
 pub mod tickets;
 mod visibility;
+pub mod webhooks;
 
 pub use clock::Clock;
 pub use error::Error;

@@ -2,26 +2,33 @@
 //!
 //! Surprises of that API: an empty repository responds 409 to questions about refs; only Apps can create check
 //! runs, so a token reports commit statuses; `mergeable` is null while GitHub computes it; a merge that was done
-//! already responds 405; and a repository that the credential may not see responds 404.
+//! already responds 405; a repository that the credential may not see responds 404; and threads of reviews can be
+//! resolved over the GraphQL API only.
 //!
-//! Deliberately absent: cloning and pushing, which git does with [`CodeHost::git_access`], and webhooks.
+//! Deliberately absent: cloning and pushing, which git does with [`CodeHost::git_access`], and webhooks, which the
+//! plane receives (`contract::webhooks`).
 
 mod address;
 mod branches;
+mod cache;
 mod catalogue;
 mod compare;
 mod credential;
+mod discussion;
+mod feedback;
 mod http;
 mod kind;
+mod logs;
 mod pulls;
 mod reports;
 mod tokens;
 
 use crate::{
-    Base, Branch, Check, CodeHost, Comparison, Creation, GitAccess, HostFuture, Merge, Merged,
-    NewPullRequest, PullRequest, Status, names,
+    Base, Branch, Check, CodeHost, Comparison, Creation, Feedback, GitAccess, HostFuture, Merge, Merged,
+    NewPullRequest, PullRequest, Reply, Status, names,
 };
 use address::Address;
+pub(crate) use cache::ResponseCache;
 use http::Http;
 pub(crate) use http::client;
 pub use kind::GITHUB;
@@ -37,6 +44,8 @@ pub struct GitHub {
     address: Address,
     http: Http,
     poll_delay: Duration,
+    /// Logins of programs whose feedback counts, in lower case.
+    bots: Vec<String>,
 }
 
 impl CodeHost for GitHub {
@@ -102,6 +111,14 @@ impl CodeHost for GitHub {
             names::check_commit(&merge.head)?;
             self.merge_pull_request(number, merge).await
         })
+    }
+
+    fn feedback(&self, number: u64) -> HostFuture<'_, Option<Feedback>> {
+        Box::pin(self.read_feedback(number))
+    }
+
+    fn reply<'a>(&'a self, number: u64, replies: &'a [Reply]) -> HostFuture<'a, ()> {
+        Box::pin(self.post(number, replies))
     }
 
     fn report_status<'a>(&'a self, commit: &'a str, status: &'a Status) -> HostFuture<'a, ()> {

@@ -1,7 +1,7 @@
 //! The interface between the plane and code hosts. A code host is a folder that implements [`CodeHost`], and a
 //! line in [`CODE_HOSTS`](crate::CODE_HOSTS).
 
-use crate::github::{TokenCache, client};
+use crate::github::{ResponseCache, TokenCache, client};
 use crate::{Catalogue, CodeHost, Failure};
 use reqwest::Client;
 use std::fmt;
@@ -47,7 +47,7 @@ pub struct Variable {
     pub secret: bool,
 }
 
-/// What every code host is given. Clones share the HTTP connections and the cache of tokens.
+/// What every code host is given. Clones share the HTTP connections and the caches of tokens and responses.
 #[derive(Clone)]
 pub struct Environment {
     /// Unix time.
@@ -60,13 +60,15 @@ pub struct Environment {
     pub folders: Vec<PathBuf>,
     client: Arc<OnceLock<Client>>,
     pub(crate) tokens: TokenCache,
+    pub(crate) responses: ResponseCache,
 }
 
 impl Environment {
     pub fn new(now_secs: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         let (timeout, poll_delay) = (Duration::from_secs(30), Duration::from_secs(1));
-        let (folders, client, tokens) = (Vec::new(), Arc::default(), TokenCache::default());
-        Self { now_secs, timeout, poll_delay, folders, client, tokens }
+        let (tokens, responses) = (TokenCache::default(), ResponseCache::default());
+        let (folders, client) = (Vec::new(), Arc::default());
+        Self { now_secs, timeout, poll_delay, folders, client, tokens, responses }
     }
 
     /// Made when it is first needed: it reads the certificates of the machine.

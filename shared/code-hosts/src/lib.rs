@@ -13,6 +13,7 @@
 pub mod catalogue;
 mod change;
 mod failure;
+mod feedback;
 pub mod github;
 mod kind;
 pub mod local;
@@ -25,6 +26,9 @@ pub use change::{
     MergeMethod, Merged, NewPullRequest, PullRequest, PullRequestState, Status,
 };
 pub use failure::{Failure, Reason};
+pub use feedback::{
+    Author, Comment, FailedCheck, Feedback, MAX_LOG_LINES, MAX_LOGS, Reply, Review, Standing, Thread,
+};
 use futures_util::future::BoxFuture;
 pub use kind::{Catalogued, CodeHostKind, Environment, Opened, Values, Variable};
 pub use secret::Secret;
@@ -78,6 +82,13 @@ pub trait CodeHost: Send + Sync + fmt::Debug {
     /// Merges a pull request whose head is [`Merge::head`]. If that was merged before, returns the commit of that
     /// merge.
     fn merge<'a>(&'a self, number: u64, merge: &'a Merge) -> HostFuture<'a, Merged>;
+
+    /// What reviewers and checks say about a pull request; `None` if there is none with this number.
+    fn feedback(&self, number: u64) -> HostFuture<'_, Option<Feedback>>;
+
+    /// Posts replies to a pull request, and resolves threads. A reply that was posted before is left out, and one to a
+    /// thread that no longer exists.
+    fn reply<'a>(&'a self, number: u64, replies: &'a [Reply]) -> HostFuture<'a, ()>;
 
     /// Shows progress or the result of a task on a commit. Replaces an earlier report with the same name.
     fn report_status<'a>(&'a self, commit: &'a str, status: &'a Status) -> HostFuture<'a, ()>;

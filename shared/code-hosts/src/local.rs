@@ -32,8 +32,8 @@ mod repository;
 mod working_tree;
 
 use crate::{
-    Base, Branch, Check, CodeHost, Comparison, Creation, Environment, GitAccess, HostFuture, Merge, Merged,
-    NewPullRequest, PullRequest, Status, names,
+    Base, Branch, Check, CodeHost, Comparison, Creation, Environment, Feedback, GitAccess, HostFuture, Merge,
+    Merged, NewPullRequest, PullRequest, Reply, Status, names,
 };
 pub use kind::LOCAL;
 use std::path::PathBuf;
@@ -120,6 +120,19 @@ impl CodeHost for Local {
             names::check_commit(&merge.head)?;
             self.open().await?.merge(number, merge).await
         })
+    }
+
+    /// Repositories of this machine have no reviewers, and only the plane reports on commits.
+    fn feedback(&self, number: u64) -> HostFuture<'_, Option<Feedback>> {
+        Box::pin(async move {
+            let found = self.open().await?.pull_request(number).await?;
+            Ok(found.map(Feedback::none))
+        })
+    }
+
+    /// There are no comments either: what the agent answers is in the events of its task.
+    fn reply<'a>(&'a self, _number: u64, _replies: &'a [Reply]) -> HostFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn report_status<'a>(&'a self, commit: &'a str, status: &'a Status) -> HostFuture<'a, ()> {

@@ -1,6 +1,6 @@
 //! Messages on the two job queues: [`Job::ExpireSocket`] is a socket job, all others are orchestration jobs.
 
-use domain::{ConnectionId, MessageId, OrgId, SandboxId, TaskId, TicketId};
+use domain::{ConnectionId, MessageId, OrgId, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// On the wire: `{"job":"expire_socket","connection_id":…}`.
@@ -24,6 +24,21 @@ pub enum Job {
     },
     ReconcileTicket {
         ticket_id: TicketId,
+    },
+    /// Read the feedback on the pull request of a task, because that is due.
+    ReadFeedback {
+        task_id: TaskId,
+    },
+    /// Read the feedback on a pull request, because a webhook says that it has changed.
+    PullRequestChanged {
+        /// As `repository::key` returns it.
+        repository: String,
+        number: u64,
+        /// The org whose secret has signed the webhook; `None` if it is that of every org.
+        #[serde(default)]
+        org: Option<OrgId>,
+        /// When the webhook arrived.
+        at: Timestamp,
     },
     /// Put a stored message onto its queue, because that failed when it was sent.
     EnqueueMessage {

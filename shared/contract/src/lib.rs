@@ -30,6 +30,7 @@ pub mod socket;
 mod socket_code;
 pub mod tasks;
 pub mod tickets;
+pub mod webhooks;
 pub mod workspaces;
 
 pub use agent::AgentDefinition;

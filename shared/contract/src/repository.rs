@@ -23,6 +23,15 @@ pub fn parse(address: &str) -> Result<String, InvalidAddress> {
     if is_remote || address.starts_with('/') { Ok(address.to_owned()) } else { Err(InvalidAddress::Form) }
 }
 
+/// The same text for all addresses of a repository at a host: `github.com/acme/shop`. `None` for other addresses than
+/// URLs with http or https.
+pub fn key(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let path = url.path().trim_matches('/').to_ascii_lowercase();
+    let path = path.strip_suffix(".git").unwrap_or(&path);
+    Some(format!("{}/{path}", host_of(&url)?))
+}
+
 /// The directory of the machine that an address names, if it names one.
 pub fn directory(address: &str) -> Option<&str> {
     let address = address.trim();

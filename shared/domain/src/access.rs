@@ -77,6 +77,8 @@ pub enum Role {
 pub enum Scope {
     /// No authentication.
     Public,
+    /// No token: the handler checks that the sender has signed the request.
+    Webhook,
     ReadSandbox,
     /// Appends to the log and the session of one sandbox. Only for its worker.
     WriteEvents,
@@ -102,10 +104,17 @@ pub enum Scope {
     OpenSocket,
 }
 
+impl Scope {
+    /// Whether a request names its caller with a token.
+    pub fn needs_token(self) -> bool {
+        !matches!(self, Self::Public | Self::Webhook)
+    }
+}
+
 /// Whether this kind of principal has the scope at all.
 pub fn permit(principal: &Principal, scope: Scope) -> bool {
     match (principal, scope) {
-        (_, Scope::Public) | (Principal::Operator { .. }, _) => true,
+        (_, Scope::Public | Scope::Webhook) | (Principal::Operator { .. }, _) => true,
         (Principal::Anonymous, _) => false,
         (
             Principal::User { .. },

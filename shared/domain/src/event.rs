@@ -181,7 +181,7 @@ const LIFECYCLE_OF_A_RUN: [&str; 7] = [
 ];
 
 /// Normalized names of the lifecycle events that only the plane emits.
-const LIFECYCLE_OF_THE_PLANE: [&str; 35] = [
+const LIFECYCLE_OF_THE_PLANE: [&str; 40] = [
     "PENDING",
     "PREPARING",
     "CREATING",
@@ -204,6 +204,11 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 35] = [
     "TASK_COMPLETING",
     "TASK_PULL_REQUEST_OPENED",
     "TASK_MERGED",
+    "TASK_PULL_REQUEST_CLOSED",
+    "TASK_FEEDBACK_RECEIVED",
+    "TASK_FEEDBACK_ANSWERED",
+    "TASK_FEEDBACK_LEFT",
+    "TASK_FEEDBACK_REQUESTED",
     "TASK_COMPLETED",
     "TASK_FAILED",
     "TASK_RETRYING",

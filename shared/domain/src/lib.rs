@@ -11,6 +11,7 @@ pub mod continuous;
 pub mod duplicates;
 pub mod entity;
 pub mod event;
+pub mod feedback;
 pub mod filter;
 pub mod graph;
 pub mod id;

@@ -2,7 +2,7 @@
 
 use crate::plane::Plane;
 use crate::spans;
-use app::{Error, messages, reconcile, sockets, tasks};
+use app::{Error, feedback, messages, reconcile, sockets, tasks};
 use contract::jobs::Job;
 use tracing::Instrument;
 
@@ -31,6 +31,14 @@ async fn perform(plane: &Plane, body: &str) -> Result<(), Error> {
         }
         Job::ReconcileTicket { ticket_id } => {
             reconcile::ticket::run(plane.orchestration()?, ticket_id).await?;
+        }
+        Job::ReadFeedback { task_id } => {
+            let command = feedback::read::Command { task: task_id, changed_at: None };
+            feedback::read::run(plane.feedback_deps()?, command).await?;
+        }
+        Job::PullRequestChanged { repository, number, org, at } => {
+            let command = feedback::of_pull_request::Command { repository, number, org, changed_at: at };
+            feedback::of_pull_request::run(plane.feedback_deps()?, command).await?;
         }
         Job::EnqueueMessage { sandbox_id, message_id, failures } => {
             let deps = messages::send::Deps {

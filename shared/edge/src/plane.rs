@@ -3,7 +3,9 @@
 use crate::auth::Authenticator;
 use crate::guard::Guard;
 use app::orchestration::{self, CodeHosts, IssueToken, Orchestration, Providers, ReconcileDeps};
-use app::{Clock, Error, IdSource, KeyedLocks, QuotaCounters, Subscriptions, messages, quotas, tasks};
+use app::{
+    Clock, Error, IdSource, KeyedLocks, QuotaCounters, Subscriptions, feedback, messages, quotas, tasks,
+};
 use domain::quota::Quotas;
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
@@ -134,6 +136,11 @@ impl Plane {
             locks,
             issue_token,
         })
+    }
+
+    pub fn feedback_deps(&self) -> Result<feedback::Deps<'_>, Error> {
+        let (base, code_hosts) = (self.orchestration()?, self.code_hosts()?);
+        Ok(feedback::Deps { base, code_hosts, messages: self.message_deps()? })
     }
 
     pub fn code_hosts(&self) -> Result<&CodeHosts, Error> {

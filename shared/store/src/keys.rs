@@ -311,6 +311,16 @@ pub fn branch_claim(repository: &str, branch: &str) -> Key {
     Key::new(format!("REPOSITORY#{repository}"), format!("BRANCH#{branch}"))
 }
 
+/// The task of a pull request.
+pub fn pull_request(repository: &str, number: u64) -> Key {
+    Key::new(format!("REPOSITORY#{repository}"), format!("PULL#{number:012}"))
+}
+
+/// A webhook that has arrived.
+pub fn delivery(sender: &str, id: &str) -> Key {
+    Key::new(format!("WEBHOOK#{sender}#{id}"), "DELIVERY")
+}
+
 /// What was granted within a minute to those that share a quota: an org, a user, …
 pub fn quota(kind: &str, id: &str, minute: i64) -> Key {
     Key::new(format!("QUOTA#{kind}#{id}"), format!("MINUTE#{minute:012}"))

@@ -21,6 +21,7 @@ pub mod log;
 pub mod log_hash;
 pub mod mailboxes;
 pub mod page;
+mod pull_requests;
 pub mod push;
 pub mod quotas;
 pub mod record;

@@ -2,13 +2,17 @@
 
 use super::CallRecorder;
 use super::provisioning::{InstantProvider, emit, process, provision, reconcile, run_job};
-use crate::harness::body_of;
-use crate::payloads::request;
+use crate::harness::{body_of, keys};
+use crate::payloads::{request, request_with};
 use crate::support::OPERATOR;
+use app::orchestration::WorkerVariables;
+use app::webhooks::GITHUB_SECRET;
 use contract::jobs::Job;
-use domain::{OrgId, TaskId};
-use edge::Plane;
+use domain::{OrgId, TaskId, Timestamp};
+use edge::auth::Authenticator;
+use edge::{Plane, Settings};
 use kit::git::Repository;
+use kit::github::{Webhook, webhooks};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -44,6 +48,8 @@ pub(super) async fn branches(recorder: &mut CallRecorder) {
     repository.commit_on(&branch, "greeting.txt", "hello world\n");
     let open = request("POST", &path("pull-request"), OPERATOR, None);
     recorder.request(&process, "tasks-open-pull-request", &open, 200).await;
+    let rounds = request("POST", &path("feedback-rounds"), OPERATOR, None);
+    recorder.request(&process, "tasks-request-feedback", &rounds, 200).await;
     let outdated = json!({"commit": "0123456789012345678901234567890123456789"});
     for (body, status) in [(Some(&outdated), 409), (None, 200), (None, 200)] {
         let merge = request("POST", &path("merge"), OPERATOR, body);
@@ -57,6 +63,7 @@ pub(super) async fn branches(recorder: &mut CallRecorder) {
     let branches = format!("/api/v1/repositories/branches?repository={of_repository}");
     let branches = request("GET", &branches, OPERATOR, None);
     recorder.request(&process, "repositories-branches", &branches, 200).await;
+    webhook(recorder).await;
 }
 
 /// The same with the requests of OmoiOS, which name a ticket.
@@ -88,4 +95,32 @@ async fn workflow(recorder: &mut CallRecorder, process: &Arc<Plane>, repository:
         let unknown = post(verb, &json!({"task_id": "missing"}));
         recorder.request(process, &format!("branch-workflow-{verb}"), &unknown, 404).await;
     }
+}
+
+/// Arrives twice.
+async fn webhook(recorder: &mut CallRecorder) {
+    let (aws, clock, ids) =
+        (&recorder.harness.aws, recorder.harness.clock.clone(), recorder.harness.ids.clone());
+    let mut settings = Settings::default();
+    let secrets = [(GITHUB_SECRET.to_owned(), "secret".to_owned())];
+    settings.orchestration.worker_variables = WorkerVariables::shared(secrets.into());
+    let authenticator = Authenticator::new(&keys(), clock.clone());
+    let process =
+        Arc::new(Plane::new(aws.store.clone(), aws.bindings(), authenticator, clock, ids, settings));
+    let body = webhooks::review_submitted("https://github.com/acme/shop.git", 7);
+    for _ in 0..2 {
+        let webhook = Webhook::new("pull_request_review", "d-1", &body, "secret");
+        let path = "/api/v1/webhooks/github";
+        let payload = request_with("POST", path, "none", Some(&body), &webhook.headers());
+        recorder.request(&process, "webhooks-github", &payload, 202).await;
+    }
+    let job = Job::PullRequestChanged {
+        repository: "github.com/acme/shop".to_owned(),
+        number: 7,
+        org: None,
+        at: Timestamp::from_secs(0),
+    };
+    let provider = Arc::new(InstantProvider::default());
+    let process = super::provisioning::process(recorder, &provider);
+    run_job(recorder, &process, &job).await;
 }

@@ -17,20 +17,26 @@ use tokio::time::timeout;
 pub(super) const TOKEN: &str = "planted-token";
 pub(super) const REPOSITORY: &str = "acme/shop";
 
+pub(super) const SECRET: &str = "planted-secret-of-webhooks";
+
 /// A plane, and GitHub with one repository that has one commit.
-struct Setup {
-    plane: TaskApi,
-    github: GitHub,
-    directory: PathBuf,
+pub(super) struct Setup {
+    pub(super) plane: TaskApi,
+    pub(super) github: GitHub,
+    pub(super) directory: PathBuf,
 }
 
 impl Setup {
-    async fn new(token: Token) -> Self {
+    pub(super) async fn new(token: Token) -> Self {
         let github = GitHub::start(Options::default()).await;
         github.allow(token);
         let directory = github.create_repository(REPOSITORY);
         push(&directory, "main", "README.md", "begin\n");
-        let variables = [("GITHUB_TOKEN", TOKEN.to_owned()), ("GITHUB_HOST", github.host())];
+        let variables = [
+            ("GITHUB_TOKEN", TOKEN.to_owned()),
+            ("GITHUB_HOST", github.host()),
+            ("GITHUB_WEBHOOK_SECRET", SECRET.to_owned()),
+        ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
         let plane = TaskApi::open_with(|settings| {
             settings.orchestration.worker_variables = WorkerVariables::shared(variables);
@@ -38,7 +44,7 @@ impl Setup {
         Self { plane: plane.await, github, directory }
     }
 
-    async fn create(&self, id: &str) {
+    pub(super) async fn create(&self, id: &str) {
         let repository = self.github.repository_url(REPOSITORY);
         let fields = json!({"title": "Fix the greeting", "repository": repository, "max_retries": 10});
         self.plane.create(id, fields).await;
@@ -51,7 +57,7 @@ impl Setup {
 
     /// Reconciles the current attempt of a task until it has this status or a final one. Each run may be dropped at any
     /// point, as by a crash.
-    async fn advance(&self, id: &str, wanted: Status, seed: u64) {
+    pub(super) async fn advance(&self, id: &str, wanted: Status, seed: u64) {
         for round in 0..400 {
             let task = self.plane.stored(id).await;
             if task.status == wanted || task.status.is_final() {
@@ -84,7 +90,7 @@ impl Setup {
     }
 
     /// Retries the task when its backoff has passed, and claims it.
-    async fn dispatch(&self, id: &str) {
+    pub(super) async fn dispatch(&self, id: &str) {
         let job = contract::jobs::Job::ReconcileTask { task_id: task_id(id) };
         self.plane.run_job(&job).await;
         self.plane.run_job(&contract::jobs::Job::Dispatch { org: super::acme() }).await;

@@ -9,6 +9,7 @@ mod consistency;
 mod creating;
 mod cycles;
 mod dependencies;
+mod feedback;
 mod kept_work;
 mod listing;
 mod monitoring;

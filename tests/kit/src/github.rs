@@ -1,8 +1,8 @@
 //! A fake GitHub: the part of its REST API that the plane uses, and git over HTTP, over real bare repositories.
 //!
 //! It responds with GitHub's statuses and messages, computes merges with git, and injects [`Faults`]. Its clock
-//! can be advanced, so that tokens expire. Deliberately absent: webhooks, reviews, GraphQL, and all fields that
-//! the plane does not read.
+//! can be advanced, so that tokens expire. Deliberately absent: all fields that the plane does not read, parsing of
+//! GraphQL (the three requests of the plane are recognized), and sending webhooks: a test sends [`Webhook`].
 
 mod access;
 mod branches;
@@ -12,10 +12,14 @@ mod git;
 mod pulls;
 mod reports;
 mod rest;
+mod reviews;
+pub mod webhooks;
 
 pub use access::{App, Token};
 pub use faults::{Fault, Faults, Operation};
 pub use rest::Settings;
+pub use reviews::{Author, NewReview};
+pub use webhooks::Webhook;
 
 use crate::git_server::BackendRequest;
 use access::{Access, Caller};
@@ -42,6 +46,9 @@ use tokio::task::JoinHandle;
 
 /// Below the URL of the server, as with GitHub Enterprise.
 const API: &str = "/api/v3/";
+const GRAPHQL: &str = "/api/graphql";
+/// Where logs of jobs are: the API redirects there.
+const LOGS: &str = "/logs/";
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -90,6 +97,8 @@ pub struct Recorded {
     pub credential: Option<String>,
     /// Null for git.
     pub body: Value,
+    /// Whether the response was that nothing has changed.
+    pub unchanged: bool,
 }
 
 impl GitHub {
@@ -191,6 +200,35 @@ impl GitHub {
         let mut repositories = lock(&self.server.repositories);
         repositories.get_mut(name).expect("an existing repository").add_check_run(commit, check, state);
     }
+
+    /// Adds a failed job of GitHub Actions.
+    pub fn add_failed_job(&self, name: &str, commit: &str, check: &str, log: &str) {
+        let mut repositories = lock(&self.server.repositories);
+        repositories.get_mut(name).expect("an existing repository").add_failed_job(commit, check, log);
+    }
+
+    /// Adds a review to a pull request. Returns the ids of its threads.
+    pub fn review(&self, name: &str, number: u64, review: &NewReview<'_>) -> Vec<String> {
+        lock(&self.server.repositories).review(name, number, review)
+    }
+
+    /// Adds a comment to a pull request.
+    pub fn comment(&self, name: &str, number: u64, author: &Author, text: &str) {
+        lock(&self.server.repositories).comment(name, number, author, text);
+    }
+
+    /// Adds a comment to a thread.
+    pub fn comment_in_thread(&self, thread: &str, author: &Author, text: &str) {
+        assert!(
+            lock(&self.server.repositories).comment_in_thread(thread, author, text),
+            "no thread {thread}"
+        );
+    }
+
+    /// Reviews, threads and comments of a pull request, as the GraphQL API returns them.
+    pub fn discussion(&self, name: &str, number: u64) -> Value {
+        lock(&self.server.repositories).shown_discussion(name, number)
+    }
 }
 
 impl Drop for GitHub {
@@ -212,7 +250,11 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
     let Ok(body) = to_bytes(body, usize::MAX).await else { return cut() };
     let (raw_path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
     let method = parts.method.as_str();
+    if let Some(job) = raw_path.strip_prefix(LOGS) {
+        return log_file(&server, job, &parts.headers);
+    }
     let (operation, path) = match raw_path.strip_prefix(API) {
+        _ if raw_path == GRAPHQL => (Operation::of_graphql(&body), Vec::new()),
         Some(path) => {
             let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
             let path: Vec<String> = path.split('/').map(decode).collect();
@@ -231,7 +273,9 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         path: shown,
         credential: credential.clone(),
         body: json.clone(),
+        unchanged: false,
     });
+    let index = lock(&server.requests).len() - 1;
     let fault = lock(&server.injector).next(operation);
     if fault == Some(Fault::NoResponse) {
         return std::future::pending().await;
@@ -255,7 +299,13 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         true => {
             let query = pairs(query);
             let call = Call { operation, path, query, body: json, now_secs: server.now_secs() };
-            Some(response(perform(server.clone(), call, credential.clone()).await))
+            let reply = perform(server.clone(), call, credential.clone()).await;
+            let reply =
+                if method == "GET" { reply.unless(header(&parts.headers, "if-none-match")) } else { reply };
+            if reply.status == 304 {
+                lock(&server.requests)[index].unchanged = true;
+            }
+            Some(response(reply))
         }
     };
     match fault {
@@ -263,6 +313,17 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         Some(fault) => {
             fault.reply(&credential.unwrap_or_default(), server.now_secs()).map_or_else(cut, response)
         }
+    }
+}
+
+/// The log of a job, which needs no credential and is given none.
+fn log_file(server: &Server, job: &str, headers: &HeaderMap) -> Response {
+    if headers.contains_key("authorization") {
+        return response(Reply::refusal(400, "Only one auth mechanism allowed"));
+    }
+    match lock(&server.repositories).log_of_job(job) {
+        Some(log) => Response::new(Body::from(log)),
+        None => response(Reply::refusal(404, "Not Found")),
     }
 }
 

@@ -15,6 +15,7 @@ const pull: PullRequestOut = {
   mergeable: true,
   ci_status: 'success',
   checks: [],
+  feedback: { rounds: 0, in_progress: [], left_to_person: [], read_at: null, next_read_at: null },
 }
 
 describe('the state of a pull request', () => {

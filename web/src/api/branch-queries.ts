@@ -2,7 +2,7 @@ import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query
 import { firstText } from '../timeline/read'
 import { fromPage } from '../timeline/event'
 import { api } from '../util/paths'
-import type { EventPage, MergeTask, MergedOut, PullRequestOut, TaskDiff } from './contract'
+import type { EventPage, MergeTask, MergedOut, PullRequestOut, TaskDiff, TaskOut } from './contract'
 import { get, post } from './http'
 import { keys, useRefresh } from './queries'
 
@@ -51,6 +51,15 @@ export function useOpenPullRequest(taskId: string) {
   const refresh = useRefresh()
   return useMutation({
     mutationFn: () => post<PullRequestOut>(api.pullRequest(taskId), {}),
+    onSettled: refresh,
+  })
+}
+
+/** Lets the agent work on the feedback that is left to a person. */
+export function useRequestFeedback(taskId: string) {
+  const refresh = useRefresh()
+  return useMutation({
+    mutationFn: () => post<TaskOut>(api.feedbackRounds(taskId), {}),
     onSettled: refresh,
   })
 }

@@ -506,6 +506,47 @@ export interface CheckOut {
   url: string | null;
 }
 
+export const REMARK_KINDS = [
+  "thread",
+  "review",
+  "comment",
+  "check",
+  "conflict",
+] as const;
+export type RemarkKind = (typeof REMARK_KINDS)[number];
+
+/** One point of the feedback. */
+export interface Remark {
+  /** Identifies it on its pull request, with what it says: a further comment in a thread is a further remark. */
+  key: string;
+  kind: RemarkKind;
+  /** The thread to reply to. */
+  thread?: string;
+  author?: string;
+  path?: string;
+  line?: number;
+  /** Name of the check. */
+  check?: string;
+  /** What was said, or the end of the log. Long texts are cut. */
+  text: string;
+  /** Whether its author may instruct the agent. Other remarks are only quoted. */
+  instructs: boolean;
+}
+
+/** Feedback on the pull request of a task. */
+export interface FeedbackOut {
+  /** Number of rounds that were started. */
+  rounds: number;
+  /** What an agent works on now, or will when it gets a sandbox. */
+  in_progress: Remark[];
+  /** What came after the last round: a person decides. */
+  left_to_person: Remark[];
+  /** When the plane read it last. */
+  read_at: Timestamp | null;
+  /** When it reads it again, unless a webhook arrives before; `null` if it does not. */
+  next_read_at: Timestamp | null;
+}
+
 /** `GET` and `POST /api/v1/tasks/{id}/pull-request`: the state at the code host. */
 export interface PullRequestOut {
   task_id: TaskId;
@@ -529,6 +570,7 @@ export interface PullRequestOut {
   ci_status: string | null;
   /** Checks of the commit, without that of the plane. */
   checks: CheckOut[];
+  feedback: FeedbackOut;
 }
 
 /** Response to a merge. */
@@ -1240,6 +1282,95 @@ export interface TaskMerged {
   /** The commit of the base that contains the work. */
   commit: string;
   /** The caller. Absent if it was merged at the code host. */
+  by?: MessageSender;
+}
+
+/** The pull request was closed at the code host without a merge. */
+export interface TaskPullRequestClosed {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  /** Number of the pull request. */
+  number: number;
+  url: string;
+}
+
+/** There is feedback on the pull request, and an agent works on it: in another attempt, or after a message. */
+export interface TaskFeedbackReceived {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  /** Number of the pull request. */
+  number: number;
+  url: string;
+  /** Newest commit of the branch. */
+  commit: string;
+  /** Number of the round, from 1. */
+  round: number;
+  /** What is new. */
+  remarks: Remark[];
+  /** The sandbox whose agent gets a message. Absent if there is another attempt. */
+  sandbox_id?: SandboxId;
+  message_id?: MessageId;
+}
+
+export const ANSWER_KINDS = [
+  "fixed",
+  /** Not changed, with a reason. */
+  "declined",
+  /** The agent needs to know something. */
+  "question",
+] as const;
+export type AnswerKind = (typeof ANSWER_KINDS)[number];
+
+/** An answer with what it is about, in an event. */
+export interface Answer {
+  /** Key of the remark. */
+  key: string;
+  thread?: string;
+  path?: string;
+  line?: number;
+  answer: AnswerKind;
+  text: string;
+}
+
+/** The agent has worked on the feedback, and its answers are posted. */
+export interface TaskFeedbackAnswered {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  /** Number of the pull request. */
+  number: number;
+  url: string;
+  /** Newest commit of the branch. */
+  commit: string;
+  /** Number of the round, from 1. */
+  round: number;
+  /** Whether the branch has commits of this round. */
+  changed: boolean;
+  /** Empty if the agent gave none: then one comment names the commit. */
+  answers: Answer[];
+}
+
+/** There is feedback after the last round: a person decides. */
+export interface TaskFeedbackLeft {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  /** Number of the pull request. */
+  number: number;
+  url: string;
+  /** Newest commit of the branch. */
+  commit: string;
+  /** How many rounds there were. */
+  rounds: number;
+  /** What is new. */
+  remarks: Remark[];
+}
+
+/** A caller has granted further rounds. */
+export interface TaskFeedbackRequested {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  /** Number of the pull request. */
+  number: number;
+  /** The caller. */
   by?: MessageSender;
 }
 
@@ -2266,6 +2397,11 @@ export const EVENT_TYPES = [
   "task.completing",
   "task.pull_request_opened",
   "task.merged",
+  "task.pull_request_closed",
+  "task.feedback_received",
+  "task.feedback_answered",
+  "task.feedback_left",
+  "task.feedback_requested",
   "task.completed",
   "task.failed",
   "task.retrying",
@@ -2381,6 +2517,11 @@ export type KnownEvent =
   | { event_type: "task.completing"; event_data: TaskCompleting }
   | { event_type: "task.pull_request_opened"; event_data: TaskPullRequestOpened }
   | { event_type: "task.merged"; event_data: TaskMerged }
+  | { event_type: "task.pull_request_closed"; event_data: TaskPullRequestClosed }
+  | { event_type: "task.feedback_received"; event_data: TaskFeedbackReceived }
+  | { event_type: "task.feedback_answered"; event_data: TaskFeedbackAnswered }
+  | { event_type: "task.feedback_left"; event_data: TaskFeedbackLeft }
+  | { event_type: "task.feedback_requested"; event_data: TaskFeedbackRequested }
   | { event_type: "task.completed"; event_data: TaskCompleted }
   | { event_type: "task.failed"; event_data: TaskFailed }
   | { event_type: "task.retrying"; event_data: TaskRetrying }

@@ -283,6 +283,14 @@ export function workerProblem(builder: RowsBuilder, event: WorkerProblemEvent): 
 
 type EntityEvent = LogEvent<Extract<KnownEventType, `task.${string}` | `ticket.${string}`>>
 
+/** Event types with the URL of a pull request. */
+type PullRequestEventType =
+  | 'task.pull_request_opened'
+  | 'task.pull_request_closed'
+  | 'task.feedback_received'
+  | 'task.feedback_answered'
+  | 'task.feedback_left'
+
 type FailedTaskEventType = 'task.failed' | 'task.retrying'
 
 /** Event types of tasks and tickets with a reason. */
@@ -293,7 +301,7 @@ type ReasonEventType =
 export function entityEvent(builder: RowsBuilder, event: EntityEvent): RowPath {
   const [entity = '', transition = ''] = event.type.split('.')
   const subject = entity === 'task' ? 'Task' : 'Ticket'
-  const isBad = transition === 'failed' || transition === 'rejected'
+  const isBad = transition === 'failed' || transition === 'rejected' || transition === 'feedback_left'
   const isGood = transition === 'completed' || transition === 'approved' || transition === 'merged'
   const tone: Tone = isBad ? 'bad' : isGood ? 'good' : 'quiet'
   const detail =
@@ -302,7 +310,7 @@ export function entityEvent(builder: RowsBuilder, event: EntityEvent): RowPath {
     someText<ReasonEventType>(event.data, 'reason') ??
     someText<'ticket.rejected'>(event.data, 'rejection_reason') ??
     someText<'task.completed' | 'task.needs_revision'>(event.data, 'feedback') ??
-    someText<'task.pull_request_opened'>(event.data, 'url') ??
+    someText<PullRequestEventType>(event.data, 'url') ??
     someText<'task.branch_created'>(event.data, 'branch')
   return line(builder, event, { tone, text: `${subject} ${transition.replaceAll('_', ' ')}`, detail })
 }

@@ -59,6 +59,7 @@ export const api = {
   pullRequest: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/pull-request`,
   taskWorkspace: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/workspace`,
   taskWorkspaceFiles: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/workspace/files`,
+  feedbackRounds: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/feedback-rounds`,
   mergeTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/merge`,
   repositories: '/api/v1/repositories',
   repositoryBranches: '/api/v1/repositories/branches',

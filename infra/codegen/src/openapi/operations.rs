@@ -203,6 +203,7 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         201 => "Created",
+        202 => "Accepted",
         304 => "Not modified",
         400 => "Bad request",
         401 => "Unauthorized",
@@ -234,7 +235,7 @@ pub fn security_schemes() -> Value {
 
 /// The tokens that a route accepts, as [`permit`] decides.
 fn security(scope: Scope) -> Value {
-    if scope == Scope::Public {
+    if !scope.needs_token() {
         return json!([]);
     }
     let org = OrgId::parse("org").expect("a valid org id");

@@ -5,6 +5,7 @@ use crate::agents::listed_by_default;
 use crate::config::file::Values;
 use app::orchestration::{Agents, Orchestration};
 use confine::Setting;
+use domain::feedback::MAX_FEEDBACK_ROUNDS;
 use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
@@ -84,7 +85,11 @@ impl<'a> Reader<'a> {
             project: number("MAX_CONCURRENT_TASKS_PER_PROJECT", defaults.limits.project),
         };
         let lifetime_minutes = number("SANDBOX_LIFETIME_MINUTES", defaults.lifetime_minutes);
+        let rounds = "a whole number from 0 to 100";
+        let max_feedback_rounds =
+            self.value("MAX_FEEDBACK_ROUNDS", rounds, |rounds: &u32| *rounds <= MAX_FEEDBACK_ROUNDS);
         Orchestration {
+            max_feedback_rounds: max_feedback_rounds.unwrap_or(defaults.max_feedback_rounds),
             default_provider: enabled.first().cloned().unwrap_or_default(),
             enabled_providers: Some(enabled.iter().cloned().collect()),
             resources: vec![self.resources()],

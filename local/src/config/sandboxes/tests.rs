@@ -34,6 +34,7 @@ fn defaults_apply_without_options() {
     assert_eq!(config.orchestration.thresholds, defaults.thresholds);
     assert_eq!(config.orchestration.limits, defaults.limits);
     assert_eq!(config.orchestration.validation_secs, defaults.validation_secs);
+    assert_eq!(config.orchestration.max_feedback_rounds, defaults.max_feedback_rounds);
     assert!(config.providers.is_empty() && config.agent.is_none());
 }
 

@@ -12,6 +12,7 @@ pub use agents::Agents;
 pub use code_hosts::{CodeHosts, Reachable, Repository, repository_of};
 use contract::repository;
 use domain::access::Principal;
+use domain::feedback::MAX_ROUNDS;
 use domain::idle::Thresholds;
 use domain::resources::ResourceRequest;
 use domain::score::Weights;
@@ -58,6 +59,8 @@ pub struct Orchestration {
     /// Weights of the priority score.
     pub weights: Weights,
     pub approval: ApprovalSettings,
+    /// How often an agent works on feedback on a pull request. Then a person decides.
+    pub max_feedback_rounds: u32,
 }
 
 impl Default for Orchestration {
@@ -78,6 +81,7 @@ impl Default for Orchestration {
             validation_secs: 24 * 3600,
             weights: Weights::default(),
             approval: ApprovalSettings::default(),
+            max_feedback_rounds: MAX_ROUNDS,
         }
     }
 }

@@ -4,14 +4,15 @@
 //! host; `tests/it/settings.rs` compares them. The CloudFormation parameter of a variable has its name in camel case,
 //! without `SUNABA_`.
 
-/// What requests may cause: agents, providers, concurrency and approval.
-pub const LIMITS: [&str; 6] = [
+/// What requests may cause: agents, providers, concurrency, approval and rounds of feedback.
+pub const LIMITS: [&str; 7] = [
     "SUNABA_AGENTS",
     "SUNABA_PROVIDER",
     "MAX_CONCURRENT_TASKS_PER_ORG",
     "MAX_CONCURRENT_TASKS_PER_PROJECT",
     "TICKET_HUMAN_REVIEW",
     "APPROVAL_TIMEOUT_SECONDS",
+    "MAX_FEEDBACK_ROUNDS",
 ];
 
 /// Timeouts for sandbox lifecycle stages.

@@ -2,7 +2,9 @@
 
 use super::Orchestration;
 use super::code_hosts::{CodeHosts, repository_of};
-use domain::{Sandbox, Task, Ticket};
+use domain::event::catalogue;
+use domain::event::payloads::AgentCompleted;
+use domain::{Sandbox, Task, Ticket, feedback};
 use std::collections::BTreeMap;
 
 /// What a worker is started for.
@@ -42,7 +44,7 @@ pub fn of(
     set("MODEL", execution.model.clone());
     set("TASK_DESCRIPTION", Some(description(task)));
     set("TICKET_TITLE", ticket.map(|ticket| ticket.title.clone()));
-    set("CONVERSATION_CONTEXT", task.feedback.as_deref().map(revision));
+    set("CONVERSATION_CONTEXT", context(task));
     match repository_of(task, ticket) {
         Some(url) if url.contains("://") || url.starts_with('/') => set("REPOSITORY_URL", Some(url)),
         other => set("GITHUB_REPO", other),
@@ -81,6 +83,19 @@ fn heartbeat_secs(orchestration: &Orchestration) -> Option<i64> {
 /// The description, or the title if it is empty.
 fn description(task: &Task) -> String {
     if task.description.trim().is_empty() { task.title.clone() } else { task.description.clone() }
+}
+
+/// What the agent has to know besides the task: the feedback on its pull request, or of a review.
+fn context(task: &Task) -> Option<String> {
+    let round = task.rounds.as_ref().and_then(|rounds| rounds.round.as_ref());
+    let branch = task.branch.as_ref();
+    let link = branch.and_then(|branch| branch.pull_request.as_ref());
+    if let (Some(round), Some(branch), Some(link)) = (round, branch, link) {
+        let result: Option<AgentCompleted> = task.result.as_ref().and_then(catalogue::read);
+        let summary = result.map(|result| feedback::without_answers(&result.report.final_output));
+        return Some(feedback::prompt(round, &link.url, &branch.base, summary.as_deref()));
+    }
+    task.feedback.as_deref().map(revision)
 }
 
 fn revision(feedback: &str) -> String {

@@ -90,6 +90,16 @@ impl WorkerVariables {
         &self.every_org
     }
 
+    /// All values of a variable, with the org that it is for; `None` for every org.
+    pub fn values(&self, name: &str) -> Vec<(Option<&OrgId>, &str)> {
+        let shared = self.every_org.get(name).map(|value| (None, value.as_str()));
+        let of_orgs = self.orgs.iter().flat_map(|(id, org)| {
+            let layers = std::iter::once(&org.every_project).chain(org.projects.values());
+            layers.filter_map(move |layer| layer.get(name)).map(move |value| (Some(id), value.as_str()))
+        });
+        shared.into_iter().chain(of_orgs).collect()
+    }
+
     /// Adds variables for every org. Names that are set already keep their values.
     #[must_use]
     pub fn with_defaults(mut self, defaults: Variables) -> Self {

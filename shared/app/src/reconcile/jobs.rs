@@ -1,6 +1,6 @@
 //! Enqueueing jobs that other functions run.
 
-use crate::error::chain;
+use crate::error::{Error, chain};
 use contract::jobs::Job;
 use futures_util::{StreamExt, stream};
 use std::time::Duration;
@@ -10,6 +10,11 @@ use store::JobQueue;
 /// next sweep enqueues the job again.
 pub(crate) async fn enqueue(queue: &JobQueue, job: &Job) {
     enqueue_later(queue, job, Duration::ZERO).await;
+}
+
+/// Enqueues a job that no sweep would enqueue again.
+pub(crate) async fn send(queue: &JobQueue, job: &Job) -> Result<(), Error> {
+    Ok(queue.send(&job.encode(), Duration::ZERO).await?)
 }
 
 pub(crate) async fn enqueue_all(queue: &JobQueue, jobs: &[Job]) {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::orchestration::{Deps, dispatch_job};
-use crate::reconcile;
+use crate::{feedback, reconcile};
 use contract::jobs::Job;
 use domain::sandbox::reconcile::{Step, next_since};
 use domain::{Entity, SandboxId, TaskId, Timestamp};
@@ -52,8 +52,14 @@ async fn due(deps: Deps<'_>, watched: Vec<Watched>, up_since: Timestamp) -> Resu
     let mut jobs: Vec<Job> = orgs.iter().map(dispatch_job).collect();
     jobs.extend(due_sandboxes(deps, &sandboxes, up_since).await?);
     let tasks = deps.store.tasks(&tasks).await?.into_iter();
-    let due = tasks.filter(|task| reconcile::task::is_due(deps, task, now));
-    jobs.extend(due.map(|task| Job::ReconcileTask { task_id: task.id }));
+    for task in tasks {
+        if reconcile::task::is_due(deps, &task, now) {
+            jobs.push(Job::ReconcileTask { task_id: task.id.clone() });
+        }
+        if feedback::read::is_due(&task, now) {
+            jobs.push(Job::ReadFeedback { task_id: task.id });
+        }
+    }
     let tickets = deps.store.tickets(&tickets).await?.into_iter();
     let overdue = tickets.filter(|ticket| ticket.is_overdue(now));
     jobs.extend(overdue.map(|ticket| Job::ReconcileTicket { ticket_id: ticket.id }));

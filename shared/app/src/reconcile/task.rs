@@ -62,7 +62,7 @@ async fn apply_due_transitions(deps: Deps<'_>, id: &TaskId) -> Result<Option<Tas
 pub(crate) fn is_due(deps: Deps<'_>, task: &Task, now: Timestamp) -> bool {
     match task.status {
         Status::Pending => {
-            task.needs_reconcile() && task.unmet == 0 && task.not_before.is_none_or(|when| when <= now)
+            task.awaits_transition() && task.unmet == 0 && task.not_before.is_none_or(|when| when <= now)
         }
         Status::Validating => is_overdue(deps, task, now),
         Status::NeedsRevision => true,

@@ -78,7 +78,7 @@ pub(crate) async fn enqueue_follow_ups(deps: Deps<'_>, before: &Task, after: &Ta
         )
         .await;
     }
-    if !after.needs_reconcile() {
+    if !after.awaits_transition() {
         return;
     }
     let wait_ms =

@@ -203,6 +203,7 @@ fn new_task(
         error: None,
         execution: create.execution.clone(),
         branch: None,
+        rounds: None,
         digest: Some(digest),
         version: 0,
         seq: 0,

@@ -9,7 +9,7 @@ use crate::visibility::visible_task;
 use crate::{Clock, IdSource, events};
 use code_hosts::{Check, CheckState, Failure, NewPullRequest, PullRequestState, Reason, Status};
 use contract::ProblemCode;
-use contract::tasks::{CheckOut, PullRequestOut};
+use contract::tasks::{CheckOut, FeedbackOut, PullRequestOut};
 use domain::access::Principal;
 use domain::task::transitions::Transition;
 use domain::task::{PullRequestLink, TaskBranch};
@@ -28,7 +28,7 @@ pub struct Deps<'a> {
 }
 
 /// The name under which the plane reports on commits.
-const CHECK: &str = "sunaba";
+pub(crate) const CHECK: &str = "sunaba";
 
 /// What became of the work of a task. Both hold the result of the task.
 pub(crate) enum Proposed {
@@ -96,6 +96,20 @@ pub(crate) async fn propose(
     });
     let link = PullRequestLink { number: opened.number, url: opened.url, commit, merged_at: None };
     Ok(Proposed::Opened { link, result: with(result, &state) })
+}
+
+/// Records whose pull request it is, so that a webhook leads to the task.
+pub(crate) async fn remember(
+    store: &Store,
+    repository: &Repository,
+    task: &Task,
+    link: &PullRequestLink,
+) -> Result<(), store::Error> {
+    match contract::repository::key(&repository.address) {
+        Some(key) => store.put_pull_request(&key, link.number, &task.id).await,
+        // A directory of this machine sends no webhooks.
+        None => Ok(()),
+    }
 }
 
 /// Whether the last pull request of the branch is merged at the code host.
@@ -169,6 +183,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     if open {
         let proposed = propose(deps.orchestration, &repository, &task, &JsonObject::empty()).await;
         if let Proposed::Opened { link, .. } = proposed.map_err(of_code_host)? {
+            remember(deps.store, &repository, &task, &link).await?;
             task = record(deps, &principal, task, link).await?;
             branch = task.branch.clone().unwrap_or(branch);
         }
@@ -186,6 +201,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         mergeable: None,
         ci_status: None,
         checks: Vec::new(),
+        feedback: task.rounds.as_ref().map(FeedbackOut::from).unwrap_or_default(),
     };
     let Some(link) = &branch.pull_request else { return Ok(out) };
     let found = repository.host.pull_request(link.number).await.map_err(of_code_host)?;

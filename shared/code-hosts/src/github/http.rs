@@ -1,12 +1,13 @@
 //! Requests to GitHub, and the classification of failures.
 
 use super::address::Address;
+use super::cache::ResponseCache;
 use super::credential::{App, Credential};
 use super::tokens::{Purpose, TokenCache};
 use crate::{Environment, Failure, Reason, Secret};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, Response, redirect};
+use reqwest::{Client, Method, Response, Url, redirect};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Maximum size of a response. Comparisons are the largest.
 const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
+
+/// Maximum size of a response that is kept for the next request.
+const MAX_KEPT_BYTES: usize = 256 * 1024;
 
 /// Guards against a list that never ends.
 const MAX_PAGES: usize = 300;
@@ -38,6 +42,7 @@ pub(super) struct Http {
     timeout: Duration,
     clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     pub(super) tokens: TokenCache,
+    pub(super) responses: ResponseCache,
 }
 
 /// A request.
@@ -49,15 +54,20 @@ pub(super) struct Call<'a> {
     body: Option<&'a Value>,
     /// For failures: `creating a branch`.
     doing: &'a str,
+    /// The tag of a response that is known. If it has not changed, the status is 304.
+    known: Option<String>,
+    is_graphql: bool,
 }
 
 /// The body of a successful response.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Answer {
     /// Null if the response has no body.
     pub body: Value,
     /// Path and query of the next page.
     pub next: Option<String>,
+    /// Identifies this response, unless it is too large to be kept.
+    pub etag: Option<String>,
 }
 
 /// A failed request, with the details that tell failures apart.
@@ -74,7 +84,16 @@ pub(super) struct RequestError {
 
 impl<'a> Call<'a> {
     pub(super) fn new(method: Method, path: &'a str, doing: &'a str) -> Self {
-        Self { method, path, body: None, doing }
+        Self { method, path, body: None, doing, known: None, is_graphql: false }
+    }
+
+    /// To the GraphQL API, which has one path.
+    pub(super) fn graphql(self) -> Self {
+        Self { is_graphql: true, ..self }
+    }
+
+    pub(super) fn unless(self, known: Option<String>) -> Self {
+        Self { known, ..self }
     }
 
     pub(super) fn body(self, body: &'a Value) -> Self {
@@ -90,6 +109,21 @@ impl RequestError {
 
     pub(super) fn is_about(&self, field: &str) -> bool {
         self.field.as_deref() == Some(field)
+    }
+
+    /// The first error of a response of the GraphQL API, whose status is 200.
+    pub(super) fn of_graphql(error: &Value, doing: &str, repository: &str) -> Self {
+        let message = error["message"].as_str().unwrap_or("no message");
+        let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
+        let reason = match error["type"].as_str().unwrap_or_default() {
+            "NOT_FOUND" => Reason::NotFound,
+            "FORBIDDEN" | "INSUFFICIENT_SCOPES" => Reason::PushForbidden,
+            "RATE_LIMITED" => Reason::Busy { retry_after_secs: None },
+            "UNPROCESSABLE" => Reason::Invalid,
+            _ => Reason::Unreachable,
+        };
+        let text = format!("GitHub refused {doing} of {repository}: {message}");
+        Self { status: None, failure: Failure::new(reason, text), message, field: None }
     }
 
     /// The same failure for another reason.
@@ -121,7 +155,26 @@ impl Http {
             timeout: environment.timeout,
             clock: environment.now_secs.clone(),
             tokens: environment.tokens.clone(),
+            responses: environment.responses.clone(),
         }
+    }
+
+    /// Tells apart what different credentials may see.
+    pub(super) fn identity(&self) -> Secret {
+        match &self.credential {
+            Credential::App(app) => app.key_text.clone(),
+            Credential::Token(token) => token.clone(),
+        }
+    }
+
+    pub(super) fn url(&self, call: &Call<'_>) -> String {
+        if call.is_graphql { self.graphql_url() } else { format!("{}{}", self.api_url, call.path) }
+    }
+
+    /// Of an Enterprise server it is beside the REST API: `/api/graphql` and `/api/v3`.
+    fn graphql_url(&self) -> String {
+        let beside = self.api_url.strip_suffix("/api/v3").map(|server| format!("{server}/api/graphql"));
+        beside.unwrap_or_else(|| format!("{}/graphql", self.api_url))
     }
 
     pub(super) fn full_name(&self) -> String {
@@ -142,6 +195,14 @@ impl Http {
 
     pub(super) fn app_id(&self) -> Option<&str> {
         self.app().map(|app| app.id.as_str())
+    }
+
+    /// A token for this use.
+    pub(super) async fn token(&self, purpose: Purpose) -> Result<Secret, Failure> {
+        match &self.credential {
+            Credential::Token(token) => Ok(token.clone()),
+            Credential::App(app) => Ok(self.app_token(app, purpose).await?.secret),
+        }
     }
 
     /// A token for git, and when it expires.
@@ -183,7 +244,7 @@ impl Http {
         let (mut found, mut next) = (Vec::new(), Some(path.to_owned()));
         for _ in 0..MAX_PAGES {
             let Some(path) = next.take() else { return Ok(found) };
-            let answer = self.send(&Call::new(Method::GET, &path, doing)).await?;
+            let answer = self.read(Call::new(Method::GET, &path, doing)).await?;
             let Value::Array(page) = list(answer.body) else {
                 return Err(Failure::new(
                     Reason::Unreachable,
@@ -197,21 +258,34 @@ impl Http {
         Err(Failure::new(Reason::Unreachable, format!("GitHub's list never ends, {doing}")).into())
     }
 
-    /// Sends a request with this token.
-    pub(super) async fn send_with(&self, token: &Secret, call: &Call<'_>) -> Result<Answer, RequestError> {
-        let request = self.client.request(call.method.clone(), format!("{}{}", self.api_url, call.path));
+    /// Sends a request with this token. Returns the response as it is.
+    pub(super) async fn response(&self, token: &Secret, call: &Call<'_>) -> reqwest::Result<Response> {
+        let request = self.client.request(call.method.clone(), self.url(call));
         let request = request.bearer_auth(token.reveal()).timeout(self.timeout);
         let request = request.header("accept", "application/vnd.github+json");
         let mut request = request.header("x-github-api-version", API_VERSION);
+        if let Some(known) = &call.known {
+            request = request.header("if-none-match", known);
+        }
         if let Some(body) = call.body {
             request = request.json(body);
         }
+        request.send().await
+    }
+
+    /// Reads from another server, without the credential.
+    pub(super) async fn elsewhere(&self, url: Url) -> reqwest::Result<Response> {
+        self.client.get(url).timeout(self.timeout).send().await
+    }
+
+    /// Sends a request with this token.
+    pub(super) async fn send_with(&self, token: &Secret, call: &Call<'_>) -> Result<Answer, RequestError> {
         let unreachable = |error: reqwest::Error| {
             let why = if error.is_timeout() { "timed out" } else { "is unreachable" };
             let text = format!("GitHub {why}, {}: {}", call.doing, error.without_url());
             RequestError::from(Failure::new(Reason::Unreachable, text))
         };
-        let response = request.send().await.map_err(unreachable)?;
+        let response = self.response(token, call).await.map_err(unreachable)?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = read(response).await.map_err(unreachable)?;
         if (200..300).contains(&status) {
@@ -231,12 +305,14 @@ impl Http {
             Failure::new(Reason::Unreachable, format!("GitHub's response is {what}, {}", call.doing))
         };
         let body = body.ok_or_else(|| unusable("too large"))?;
+        let etag = headers.get("etag").and_then(|etag| etag.to_str().ok()).map(str::to_owned);
+        let etag = etag.filter(|_| body.len() <= MAX_KEPT_BYTES);
         // A truncated body counts as no response. An empty body is valid.
         let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(body) };
         let body = body.map_err(|_| unusable("not JSON"))?;
         let next =
             next_page(headers, &self.api_url).map_err(|()| unusable("a page that continues elsewhere"))?;
-        Ok(Answer { body, next })
+        Ok(Answer { body, next, etag })
     }
 
     fn error(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub const GITHUB: CodeHostKind = CodeHostKind {
     name: "github",
     title: "GitHub",
-    variables: &[TOKEN, HOST, API_URL, APP_ID, APP_PRIVATE_KEY],
+    variables: &[TOKEN, HOST, API_URL, APP_ID, APP_PRIVATE_KEY, FEEDBACK_BOTS, WEBHOOK_SECRET],
     open,
     catalogue,
     is_of_this_machine: false,
@@ -46,6 +46,19 @@ const APP_PRIVATE_KEY: Variable = Variable {
     secret: true,
 };
 
+const FEEDBACK_BOTS: Variable = Variable {
+    name: "GITHUB_FEEDBACK_BOTS",
+    description: "Logins of programs whose reviews and comments go to the agent, separated by commas",
+    secret: false,
+};
+
+/// Read by the plane when a webhook arrives (`app::webhooks`).
+const WEBHOOK_SECRET: Variable = Variable {
+    name: "GITHUB_WEBHOOK_SECRET",
+    description: "Secret with which GitHub signs webhooks; without one they are refused",
+    secret: true,
+};
+
 fn open(address: &str, value: &Values<'_>, environment: &Environment) -> Opened {
     let (host, api_url) = (set(value, HOST), set(value, API_URL));
     let Some(address) = Address::parse(address, host.as_deref(), api_url.as_deref())? else {
@@ -53,7 +66,15 @@ fn open(address: &str, value: &Values<'_>, environment: &Environment) -> Opened 
     };
     let Some(credential) = credential(value)? else { return Ok(None) };
     let http = Http::new(&address, credential, environment);
-    Ok(Some(Arc::new(GitHub { address, http, poll_delay: environment.poll_delay })))
+    let bots = set(value, FEEDBACK_BOTS).unwrap_or_default();
+    let bots = bots.split(',').map(login).filter(|bot| !bot.is_empty()).collect();
+    Ok(Some(Arc::new(GitHub { address, http, poll_delay: environment.poll_delay, bots })))
+}
+
+/// A login as it is compared. The REST API and GitHub's pages write `[bot]` after that of an App, GraphQL does not.
+pub(super) fn login(text: &str) -> String {
+    let login = text.trim().to_lowercase();
+    login.strip_suffix("[bot]").unwrap_or(&login).to_owned()
 }
 
 fn catalogue(value: &Values<'_>, environment: &Environment) -> Catalogued {

@@ -71,10 +71,9 @@ impl GitHub {
 
     pub(super) async fn find_pull_request(&self, number: u64) -> Result<Option<PullRequest>, Failure> {
         let (path, doing) = (self.pull_path(number), format!("reading the pull request {number}"));
-        let call = Call::new(Method::GET, &path, &doing);
         let mut attempt = 0;
         loop {
-            let body = match self.http.send(&call).await {
+            let body = match self.http.read(Call::new(Method::GET, &path, &doing)).await {
                 Ok(answer) => answer.body,
                 Err(error) if error.status == Some(404) => return Ok(None),
                 Err(error) => return Err(error.into()),

@@ -9,6 +9,13 @@ use serde_json::{Value, json};
 /// GitHub's limit for the description of a commit status.
 const MAX_DESCRIPTION_CHARS: usize = 140;
 
+/// What was reported about a commit, as GitHub returns it.
+#[derive(Debug)]
+pub(super) struct Reports {
+    pub runs: Vec<Value>,
+    pub statuses: Vec<Value>,
+}
+
 impl GitHub {
     pub(super) async fn report(&self, commit: &str, status: &Status) -> Result<(), Failure> {
         match self.http.app_id() {
@@ -84,16 +91,21 @@ impl GitHub {
     }
 
     pub(super) async fn list_checks(&self, commit: &str) -> Result<Vec<Check>, Failure> {
+        let Reports { runs, statuses } = self.reports(commit).await?;
+        let mut checks: Vec<Check> =
+            runs.iter().filter_map(check_run).chain(statuses.iter().filter_map(commit_status)).collect();
+        checks.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(checks)
+    }
+
+    pub(super) async fn reports(&self, commit: &str) -> Result<Reports, Failure> {
         let path = format!("/commits/{commit}/check-runs?filter=latest&per_page=100");
         let runs = self.check_runs(&path, commit).await?;
         let path = self.path(&format!("/commits/{commit}/status?per_page=100"));
         let statuses =
             self.http.pages(&path, "listing the commit statuses", |mut page| page["statuses"].take()).await;
         let statuses = statuses.map_err(|error| missing_commit(error, commit))?;
-        let mut checks: Vec<Check> =
-            runs.iter().filter_map(check_run).chain(statuses.iter().filter_map(commit_status)).collect();
-        checks.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(checks)
+        Ok(Reports { runs, statuses })
     }
 
     async fn check_runs(&self, path: &str, commit: &str) -> Result<Vec<Value>, Failure> {
@@ -112,7 +124,7 @@ fn missing_commit(error: super::http::RequestError, commit: &str) -> Failure {
     error.into()
 }
 
-fn check_run(run: &Value) -> Option<Check> {
+pub(super) fn check_run(run: &Value) -> Option<Check> {
     let state = match run["conclusion"].as_str() {
         _ if run["status"] != json!("completed") => CheckState::Pending,
         Some("success") => CheckState::Success,
@@ -123,7 +135,7 @@ fn check_run(run: &Value) -> Option<Check> {
     Some(check(run["name"].as_str()?, state, run["output"]["title"].as_str(), url))
 }
 
-fn commit_status(status: &Value) -> Option<Check> {
+pub(super) fn commit_status(status: &Value) -> Option<Check> {
     let state = match status["state"].as_str()? {
         "success" => CheckState::Success,
         "pending" => CheckState::Pending,

@@ -24,6 +24,8 @@ pub(super) enum Purpose {
     Git,
     /// Listing the repositories of an installation.
     List,
+    /// Reading logs of checks. Apps that were created for the other uses may lack this permission.
+    Logs,
 }
 
 impl Purpose {
@@ -35,6 +37,7 @@ impl Purpose {
             }),
             Self::Git => json!({"contents": "write"}),
             Self::List => json!({"metadata": "read"}),
+            Self::Logs => json!({"actions": "read"}),
         }
     }
 }

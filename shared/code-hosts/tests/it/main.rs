@@ -6,6 +6,7 @@ mod catalogue;
 mod changes;
 mod chaos;
 mod contract;
+mod feedback;
 mod github;
 mod local;
 mod programs;

@@ -2,7 +2,8 @@
 
 use crate::bad_input::BadInput;
 use crate::fields::Fields;
-use domain::TaskId;
+use domain::feedback::{Remark, Rounds};
+use domain::{TaskId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,36 @@ pub struct PullRequestOut {
     pub ci_status: Option<String>,
     /// Checks of the commit, without that of the plane.
     pub checks: Vec<CheckOut>,
+    pub feedback: FeedbackOut,
+}
+
+/// Feedback on the pull request of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Feedback")]
+pub struct FeedbackOut {
+    /// Number of rounds that were started.
+    pub rounds: u32,
+    /// What an agent works on now, or will when it gets a sandbox.
+    pub in_progress: Vec<Remark>,
+    /// What came after the last round: a person decides.
+    pub left_to_person: Vec<Remark>,
+    /// When the plane read it last.
+    pub read_at: Option<Timestamp>,
+    /// When it reads it again, unless a webhook arrives before; `null` if it does not.
+    pub next_read_at: Option<Timestamp>,
+}
+
+impl From<&Rounds> for FeedbackOut {
+    fn from(rounds: &Rounds) -> Self {
+        let round = rounds.round.as_ref();
+        Self {
+            rounds: rounds.started,
+            in_progress: round.map(|round| round.remarks.clone()).unwrap_or_default(),
+            left_to_person: rounds.left_to_person.clone(),
+            read_at: rounds.read_at,
+            next_read_at: rounds.next_read_at,
+        }
+    }
 }
 
 /// A check of a commit.

@@ -71,7 +71,14 @@ impl Task {
         };
         let merged = PullRequestLink { commit: head.to_owned(), merged_at: Some(now), ..link.clone() };
         let branch = TaskBranch { pull_request: Some(merged), ..branch.clone() };
-        Some(self.apply(now, |task| task.branch = Some(branch), &event))
+        Some(self.apply(
+            now,
+            |task| {
+                task.branch = Some(branch);
+                task.stop_rounds();
+            },
+            &event,
+        ))
     }
 }
 
@@ -92,7 +99,10 @@ impl Transition {
             updated: branch.pull_request.as_ref().is_some_and(|before| before.number == link.number),
             by: None,
         };
+        let number = link.number;
         branch.pull_request = Some(link);
+        let now = self.task.updated_at;
+        self.task.watch(number, now);
         self.events.insert(0, LifecycleEvent::new(&event));
         self
     }

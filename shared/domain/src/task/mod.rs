@@ -6,8 +6,10 @@
 pub mod branch;
 mod delivery;
 pub mod edits;
+mod feedback;
 pub mod transitions;
 
+use crate::feedback::Rounds;
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
 pub use branch::{BranchType, PullRequestLink, TaskBranch, branch_name};
 use schemars::JsonSchema;
@@ -95,6 +97,9 @@ pub struct Task {
     /// Present once its branch exists at the code host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<TaskBranch>,
+    /// Feedback on its pull request. Present once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
     /// Hash of the create request, to tell a retry from another task with the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -108,9 +113,14 @@ pub struct Task {
 }
 
 impl Task {
+    /// Whether a sweep has to check the task, besides its sandbox.
+    pub fn needs_reconcile(&self) -> bool {
+        self.awaits_transition() || self.reads_feedback_at().is_some()
+    }
+
     /// Whether reconciliation has something to do although no sandbox works on the task: it waits for a retry or a
     /// review, or it is completed and has dependents to unblock.
-    pub fn needs_reconcile(&self) -> bool {
+    pub fn awaits_transition(&self) -> bool {
         match self.status {
             Status::Pending => self.not_before.is_some() && self.place.is_none(),
             Status::Validating | Status::NeedsRevision => true,

@@ -179,6 +179,7 @@ impl Task {
                 task.result = Some(result.clone());
                 task.error = None;
                 task.started_at.get_or_insert(now);
+                task.end_round_work(now);
                 task.set(status, now);
             }
         };

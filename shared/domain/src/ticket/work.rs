@@ -61,6 +61,7 @@ impl NewTask {
             error: None,
             execution: self.execution,
             branch: None,
+            rounds: None,
             digest: None,
             version: 0,
             seq: 0,

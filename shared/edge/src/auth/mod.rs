@@ -7,6 +7,7 @@
 mod jwks;
 mod operators;
 mod sign_in;
+pub mod webhooks;
 mod worker_key;
 
 pub use operators::Operators;

@@ -1,16 +1,16 @@
 //! Branches and pull requests of tasks.
 
 use super::endpoint::ok;
-use super::tasks::task;
+use super::tasks::{render, task};
 use super::{Call, Endpoint, json};
-use app::{Error, sandboxes, tasks};
+use app::{Error, feedback, sandboxes, tasks};
 use bytes::Bytes;
 use contract::ProblemCode::{
     CodeHostRefused, NoBranch, NoPullRequest, NoRepository, TaskActive, TaskMismatch,
 };
 use contract::requests::MergeTask;
 use contract::sandboxes::GitAccess;
-use contract::tasks::{MergeRequest, MergedOut, PullRequestOut, TaskDiff};
+use contract::tasks::{MergeRequest, MergedOut, PullRequestOut, TaskDiff, TaskOut};
 use http::{Response, StatusCode};
 
 /// `POST /api/v1/sandboxes/{id}/git-access`.
@@ -31,6 +31,10 @@ pub const OPEN_PULL_REQUEST: Endpoint =
 pub const MERGE: Endpoint = Endpoint::new(|call| Box::pin(merge(call)), &[ok::<MergedOut>()])
     .optional_body::<MergeTask>()
     .problems(&[NoBranch, NoPullRequest, TaskActive, CodeHostRefused]);
+
+/// `POST /api/v1/tasks/{id}/feedback-rounds`.
+pub const REQUEST_FEEDBACK: Endpoint =
+    Endpoint::new(|call| Box::pin(request_feedback(call)), &[ok::<TaskOut>()]).problems(&[NoPullRequest]);
 
 async fn git_access(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
@@ -54,6 +58,13 @@ async fn pull_request(call: Call, open: bool) -> Result<Response<Bytes>, Error> 
     let task = task(&call)?;
     let command = tasks::pull_request::Command { principal: call.principal.clone(), task, open };
     Ok(json(StatusCode::OK, &tasks::pull_request::run(call.plane.pull_request_deps()?, command).await?))
+}
+
+async fn request_feedback(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let command = feedback::request::Command { principal: call.principal.clone(), task };
+    let task = feedback::request::run(call.plane.orchestration()?, command).await?;
+    Ok(json(StatusCode::OK, &render(&call, &task)))
 }
 
 async fn merge(call: Call) -> Result<Response<Bytes>, Error> {

@@ -14,6 +14,7 @@ pub mod sandboxes;
 pub mod sessions;
 pub mod tasks;
 pub mod tickets;
+pub mod webhooks;
 pub mod workspaces;
 
 pub use endpoint::{Content, Endpoint, EndpointResponse, RequestBody, SchemaOf};
@@ -310,9 +311,9 @@ async fn authenticate(
     context: &Context,
 ) -> Result<(&'static Route, Call), Error> {
     let scope = matched.route.scope;
-    let principal = match scope {
-        Scope::Public => Principal::Anonymous,
-        _ => {
+    let principal = match scope.needs_token() {
+        false => Principal::Anonymous,
+        true => {
             plane
                 .authenticator
                 .authenticate(bearer(&head.headers))
@@ -321,7 +322,7 @@ async fn authenticate(
                 .principal
         }
     };
-    if scope != Scope::Public {
+    if scope.needs_token() {
         // Set once per request.
         let _first = context.caller.set(Sender::of(&principal));
     }

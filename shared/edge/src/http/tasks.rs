@@ -295,6 +295,6 @@ pub(super) fn task(call: &Call) -> Result<TaskId, Error> {
     Ok(TaskId::parse(call.parameters.first().cloned().unwrap_or_default())?)
 }
 
-fn render(call: &Call, task: &Task) -> TaskOut {
+pub(super) fn render(call: &Call, task: &Task) -> TaskOut {
     TaskOut::new(task, &call.plane.settings.orchestration.weights, call.plane.clock.now())
 }

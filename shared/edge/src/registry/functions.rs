@@ -8,11 +8,12 @@ use super::Permission::{
 use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
 use crate::http::{
     api, branch_workflow, branches, events, messages, monitoring, repositories, sandboxes, sessions, tasks,
-    tickets, workspaces,
+    tickets, webhooks, workspaces,
 };
 use crate::schedule;
 use ::http::Method;
 use contract::limits::MAX_REPORT_BYTES;
+use contract::webhooks::MAX_WEBHOOK_BYTES;
 use domain::access::Scope;
 
 /// Timeout of functions that call a code host. API Gateway ends a request after 30 s.
@@ -432,9 +433,33 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-merge",
         "Merge the pull request of a task",
         http(Method::POST, "/api/v1/tasks/{id}/merge", Scope::ManageTasks, branches::MERGE),
-        &[Keys, GetItem, PutItem, UpdateItem, Providers],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
+    function(
+        "tasks-request-feedback",
+        "Let the agent of a task work on the feedback that is left to a person",
+        http(
+            Method::POST,
+            "/api/v1/tasks/{id}/feedback-rounds",
+            Scope::ManageTasks,
+            branches::REQUEST_FEEDBACK,
+        ),
+        &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
+    ),
+    function(
+        "webhooks-github",
+        "Receive a webhook of GitHub",
+        Trigger::Http(Route {
+            method: Method::POST,
+            path: "/api/v1/webhooks/github",
+            scope: Scope::Webhook,
+            endpoint: webhooks::GITHUB,
+            max_body_bytes: MAX_WEBHOOK_BYTES,
+        }),
+        // `Providers` includes the variables with the secrets of webhooks.
+        &[GetItem, PutItem, OrchestrationJobs, Providers],
+    ),
     function(
         "tasks-dependencies",
         "List what a task depends on and what depends on it",

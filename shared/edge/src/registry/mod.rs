@@ -77,13 +77,14 @@ const COMMON_PROBLEMS: &[ProblemCode] = &[
 impl Route {
     /// Whether its requests write, and so count for the quotas of their callers.
     pub fn is_change(&self) -> bool {
-        self.scope != Scope::Public && self.method != Method::GET
+        self.scope.needs_token() && self.method != Method::GET
     }
 
     /// Every problem code that it may respond with, in the order of [`ProblemCode::ALL`].
     pub fn problems(&self) -> Vec<ProblemCode> {
         let is_possible = |code: &ProblemCode| match code {
-            ProblemCode::Unauthorized | ProblemCode::Forbidden => self.scope != Scope::Public,
+            ProblemCode::Unauthorized => self.scope != Scope::Public,
+            ProblemCode::Forbidden => self.scope.needs_token(),
             ProblemCode::Malformed => self.endpoint.body.is_some(),
             ProblemCode::RateLimited => self.is_change(),
             // A route may also name an entity in its body.

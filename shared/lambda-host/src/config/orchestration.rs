@@ -2,6 +2,7 @@
 
 use super::{Reader, Serves};
 use app::orchestration::{Agents, Orchestration, settings};
+use domain::feedback::MAX_FEEDBACK_ROUNDS;
 use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
@@ -78,6 +79,9 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
                 project: self.number("MAX_CONCURRENT_TASKS_PER_PROJECT", project, 1..=MAX_CONCURRENT_TASKS),
             };
             settings.approval = self.approval(settings.approval);
+            let rounds = settings.max_feedback_rounds;
+            settings.max_feedback_rounds =
+                self.number("MAX_FEEDBACK_ROUNDS", rounds, 0..=MAX_FEEDBACK_ROUNDS);
             settings.agents = self.agents();
             let providers = self.enabled_providers();
             settings.default_provider = providers.first().cloned().unwrap_or_default();
@@ -267,6 +271,7 @@ mod tests {
         assert_eq!(settings.agents, defaults.agents);
         assert_eq!(settings.check_agent("acp:gemini --acp").unwrap_err().field, "agent");
         assert_eq!(settings.validation_secs, defaults.validation_secs);
+        assert_eq!(settings.max_feedback_rounds, defaults.max_feedback_rounds);
         assert_eq!(settings.plane, "123456789012-eu-central-1-dev");
         assert_eq!(settings.default_provider, PROVIDERS[0].name);
         assert_eq!(settings.enabled_providers, Some([PROVIDERS[0].name.to_owned()].into()));
@@ -281,6 +286,7 @@ mod tests {
         let config = with(&[
             ("MAX_CONCURRENT_TASKS_PER_ORG", "3"),
             ("TICKET_HUMAN_REVIEW", "true"),
+            ("MAX_FEEDBACK_ROUNDS", "0"),
             ("APPROVAL_TIMEOUT_SECONDS", "60"),
             ("COMPLETING_TIMEOUT_SECONDS", "45"),
             ("VALIDATION_TIMEOUT_MINUTES", "7"),
@@ -301,6 +307,7 @@ mod tests {
         );
         assert_eq!((settings.thresholds.idle_secs, settings.thresholds.heartbeat_timeout_secs), (1200, 90));
         assert_eq!((settings.thresholds.completing_secs, settings.validation_secs), (45, 420));
+        assert_eq!(settings.max_feedback_rounds, 0);
         assert_eq!(settings.resources[0].image.as_deref(), Some("registry.example/agents:1"));
         assert_eq!((settings.resources[0].memory_gb, settings.default_agent.as_str()), (Some(8), "hello"));
         assert_eq!(settings.agents.definition("hello").unwrap(), "scripted:hello");

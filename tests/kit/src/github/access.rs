@@ -61,6 +61,11 @@ impl Token {
         self.of_app.as_ref().map(|app| app.id)
     }
 
+    /// Who this is, whatever token of an App it is.
+    pub(super) fn identity(&self) -> String {
+        self.app_id().map_or_else(|| self.text.clone(), |id| format!("app-{id}"))
+    }
+
     pub(super) fn may_push(&self) -> bool {
         self.may_push
     }
@@ -102,8 +107,13 @@ fn requirement(operation: Operation) -> (&'static str, &'static str) {
         Operation::CreateBranch | Operation::DeleteBranch | Operation::Merge | Operation::Push => {
             ("contents", "write")
         }
-        Operation::PullRequests | Operation::PullRequest => ("pull_requests", "read"),
-        Operation::CreatePullRequest | Operation::UpdatePullRequest => ("pull_requests", "write"),
+        Operation::PullRequests | Operation::PullRequest | Operation::Discussion => ("pull_requests", "read"),
+        Operation::CreatePullRequest
+        | Operation::UpdatePullRequest
+        | Operation::Comment
+        | Operation::ReplyToThread
+        | Operation::ResolveThread => ("pull_requests", "write"),
+        Operation::JobLog => ("actions", "read"),
         Operation::CheckRuns => ("checks", "read"),
         Operation::CreateCheckRun | Operation::UpdateCheckRun => ("checks", "write"),
         Operation::Statuses => ("statuses", "read"),

@@ -29,6 +29,16 @@ pub enum Operation {
     Installations,
     /// List the repositories of an installation.
     InstallationRepositories,
+    /// Comment on a pull request as a whole.
+    Comment,
+    /// Read the log of a job.
+    JobLog,
+    /// Read reviews, threads and comments (GraphQL).
+    Discussion,
+    /// Reply to a thread (GraphQL).
+    ReplyToThread,
+    /// Resolve a thread (GraphQL).
+    ResolveThread,
     /// Find the installation of an App.
     Installation,
     /// Create a token of an App.
@@ -72,8 +82,27 @@ impl Operation {
             ("PATCH", ["check-runs", _]) => Some(Self::UpdateCheckRun),
             ("GET", ["commits", _, "status"]) => Some(Self::Statuses),
             ("POST", ["statuses", _]) => Some(Self::CreateStatus),
+            ("POST", ["issues", _, "comments"]) => Some(Self::Comment),
+            ("GET", ["actions", "jobs", _, "logs"]) => Some(Self::JobLog),
             _ => None,
         }
+    }
+
+    /// By the text of the query.
+    pub(super) fn of_graphql(body: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(body);
+        let contains = |name: &str| text.contains(name);
+        if contains("addPullRequestReviewThreadReply") {
+            Some(Self::ReplyToThread)
+        } else if contains("resolveReviewThread") {
+            Some(Self::ResolveThread)
+        } else {
+            contains("reviewThreads").then_some(Self::Discussion)
+        }
+    }
+
+    pub(super) fn is_graphql(self) -> bool {
+        matches!(self, Self::Discussion | Self::ReplyToThread | Self::ResolveThread)
     }
 
     pub(super) fn of_git(path: &str, query: &str) -> Option<Self> {

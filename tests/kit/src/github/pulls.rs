@@ -34,6 +34,12 @@ enum Detail {
     Full,
 }
 
+impl Pull {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
 impl Repository {
     pub(super) fn all_pulls(&mut self, url: &str) -> Vec<Value> {
         self.refresh_pulls();

@@ -14,6 +14,8 @@ pub(super) struct CheckRun {
     name: String,
     /// What the API returns, as it was sent.
     fields: Value,
+    /// If it is a job of GitHub Actions.
+    log: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -31,7 +33,18 @@ impl Repository {
         }
         let id = self.next_check_run();
         let (commit, name) = (commit.to_owned(), name.to_owned());
-        self.check_runs.push(CheckRun { id, app: CI_APP, commit, name, fields });
+        self.check_runs.push(CheckRun { id, app: CI_APP, commit, name, fields, log: None });
+    }
+
+    pub(super) fn add_failed_job(&mut self, commit: &str, name: &str, log: &str) {
+        let fields = json!({"status": "completed", "conclusion": "failure", "output": {"title": null}});
+        let (id, log) = (self.next_check_run(), Some(log.to_owned()));
+        let (commit, name) = (commit.to_owned(), name.to_owned());
+        self.check_runs.push(CheckRun { id, app: CI_APP, commit, name, fields, log });
+    }
+
+    pub(super) fn log_of_job(&self, job: &str) -> Option<String> {
+        self.check_runs.iter().find(|run| run.id.to_string() == job)?.log.clone()
     }
 
     pub(super) fn list_check_runs(&self, call: &Call) -> Reply {
@@ -58,7 +71,7 @@ impl Repository {
             return refusal;
         }
         let (id, name) = (self.next_check_run(), call.text("name").to_owned());
-        let run = CheckRun { id, app, commit, name, fields: call.body.clone() };
+        let run = CheckRun { id, app, commit, name, fields: call.body.clone(), log: None };
         let shown = run.show();
         self.check_runs.push(run);
         Reply::new(201, shown)
@@ -118,7 +131,8 @@ impl CheckRun {
         shown["id"] = json!(self.id);
         shown["name"] = json!(self.name);
         shown["head_sha"] = json!(self.commit);
-        shown["app"] = json!({"id": self.app});
+        let slug = if self.log.is_some() { "github-actions" } else { "ci" };
+        shown["app"] = json!({"id": self.app, "slug": slug});
         shown
     }
 }

@@ -5,9 +5,11 @@ use super::faults::Operation;
 use super::git::Git;
 use super::pulls::Pull;
 use super::reports::{CheckRun, CommitStatus};
-use super::{API, Options};
+use super::reviews::Discussion;
+use super::{API, LOGS, Options};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 /// A parsed request.
@@ -66,6 +68,18 @@ impl Reply {
         Self::new(422, json!({"message": "Validation Failed", "errors": errors}))
     }
 
+    /// With a tag of its content; without the content if the caller knows it.
+    pub(super) fn unless(self, known: &str) -> Self {
+        if self.status != 200 {
+            return self;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.body.to_string().hash(&mut hasher);
+        let etag = format!("\"{:016x}\"", hasher.finish());
+        let reply = if known == etag { Self::new(304, Value::Null) } else { self };
+        reply.header("etag", etag)
+    }
+
     #[must_use]
     pub(super) fn header(mut self, name: &'static str, value: impl ToString) -> Self {
         self.headers.push((name, value.to_string()));
@@ -88,6 +102,8 @@ pub struct Settings {
 #[derive(Debug, Default)]
 pub(super) struct Repositories {
     by_name: BTreeMap<String, Repository>,
+    /// Number of ids of threads and comments.
+    ids: u64,
 }
 
 #[derive(Debug)]
@@ -98,6 +114,8 @@ pub(super) struct Repository {
     pub pulls: Vec<Pull>,
     pub check_runs: Vec<CheckRun>,
     pub statuses: Vec<CommitStatus>,
+    /// By the number of the pull request.
+    pub discussions: BTreeMap<u64, Discussion>,
 }
 
 impl Repositories {
@@ -109,8 +127,22 @@ impl Repositories {
             pulls: Vec::new(),
             check_runs: Vec::new(),
             statuses: Vec::new(),
+            discussions: BTreeMap::new(),
         };
         self.by_name.insert(name.to_owned(), repository);
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Repository> {
+        self.by_name.values_mut()
+    }
+
+    pub(super) fn new_id(&mut self, prefix: &str) -> String {
+        self.ids += 1;
+        format!("{prefix}_{}", self.ids)
+    }
+
+    pub(super) fn log_of_job(&self, job: &str) -> Option<String> {
+        self.by_name.values().find_map(|repository| repository.log_of_job(job))
     }
 
     pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Repository> {
@@ -126,6 +158,9 @@ impl Repositories {
         if let Some(of_app) = of_app {
             return self.list(token, of_app, call, options, url);
         }
+        if call.operation.is_graphql() {
+            return self.perform_graphql(token, call);
+        }
         let name = call.repository();
         // What the token may not see does not exist.
         let Some(repository) = self.get_mut(&name).filter(|_| token.sees(&name)) else {
@@ -135,6 +170,7 @@ impl Repositories {
             return Reply::refusal(301, "Moved Permanently").header("location", moved_to);
         }
         match token.check(call.operation) {
+            Ok(()) if call.operation == Operation::Comment => self.create_comment(token, call),
             Ok(()) => repository.perform(token, call, options, url),
             Err(refusal) => refusal,
         }
@@ -192,13 +228,23 @@ impl Repository {
             Operation::UpdateCheckRun => self.update_check_run(call, token.app_id().unwrap_or_default()),
             Operation::Statuses => self.list_statuses(&call.path[4]),
             Operation::CreateStatus => self.create_status(call),
+            Operation::JobLog => match self.log_of_job(&call.path[5]) {
+                Some(_) => {
+                    Reply::new(302, Value::Null).header("location", format!("{url}{LOGS}{}", call.path[5]))
+                }
+                None => Reply::refusal(404, "Not Found"),
+            },
             Operation::UserRepositories
             | Operation::Installations
             | Operation::InstallationRepositories
             | Operation::Installation
             | Operation::CreateToken
             | Operation::Fetch
-            | Operation::Push => Reply::refusal(404, "Not Found"),
+            | Operation::Push
+            | Operation::Comment
+            | Operation::Discussion
+            | Operation::ReplyToThread
+            | Operation::ResolveThread => Reply::refusal(404, "Not Found"),
         }
     }
 

@@ -4,10 +4,11 @@ use super::branch::of_code_host;
 use super::provision::{MAX_ATTEMPTS, attempt_of, busy_secs};
 use super::{Deps, Flow, write};
 use crate::clock::jitter;
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::orchestration::Repository;
-use crate::tasks;
 use crate::tasks::pull_request::{Proposed, propose};
+use crate::{feedback, reconcile, tasks};
+use contract::jobs::Job;
 use contract::payloads::{AgentCompleted, SandboxRetrying};
 use domain::attempt::{Attempt, MAX_ERROR_CHARS, Outcome, Stage};
 use domain::event::{LifecycleEvent, catalogue};
@@ -66,10 +67,15 @@ async fn open(
         ));
     }
     let request = propose(deps.orchestration, repository, task, result);
-    super::provision::with_timeout(Stage::Preparing.timeout_secs(), async {
+    let proposed = super::provision::with_timeout(Stage::Preparing.timeout_secs(), async {
         request.await.map_err(of_code_host)
     })
-    .await
+    .await?;
+    if let Proposed::Opened { link, .. } = &proposed {
+        let stored = tasks::pull_request::remember(deps.store, repository, task, link).await;
+        stored.map_err(|error| Failure::unreachable(chain(&error)))?;
+    }
+    Ok(proposed)
 }
 
 async fn complete(
@@ -88,8 +94,13 @@ async fn complete(
         }
     };
     let Some(transition) = transition else { return Ok(Flow::Conflict) };
-    if tasks::commit::write(*deps, task, transition).await?.is_none() {
+    let Some(after) = tasks::commit::write(*deps, task, transition).await? else {
         return Ok(Flow::Conflict);
+    };
+    if feedback::read::is_due(&after, now) {
+        // Of a round whose answers can be posted now.
+        let job = Job::ReadFeedback { task_id: after.id };
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &job).await;
     }
     // The release of the sandbox does not wait for the lease.
     set_lease(deps, sandbox, None).await?;

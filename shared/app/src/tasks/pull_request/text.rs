@@ -3,6 +3,7 @@
 use code_hosts::Comparison;
 use domain::event::catalogue;
 use domain::event::payloads::{AgentCompleted, RunReport, RunState};
+use domain::feedback::without_answers;
 use domain::{JsonObject, Task};
 use std::fmt::Write;
 
@@ -35,7 +36,8 @@ pub(super) fn body(task: &Task, result: &JsonObject, compared: &Comparison, plan
     let mut body = String::new();
     section(&mut body, "Task", &task.description);
     let summary = Some(final_output).filter(|text| !text.trim().is_empty()).or(output).unwrap_or_default();
-    section(&mut body, "Summary of the agent", &summary);
+    // Its answers to reviewers are posted as replies.
+    section(&mut body, "Summary of the agent", &without_answers(&summary));
     body.push_str("### Files\n\n");
     for file in compared.files.iter().take(MAX_FILES) {
         let path = visible(&file.path).replace('`', "'");

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod calls;
+pub mod feedback;
 pub mod iteration;
 pub mod message;
 pub mod preview;
@@ -21,6 +22,7 @@ pub mod workspace;
 
 pub use agent::*;
 pub use calls::*;
+pub use feedback::*;
 pub use iteration::*;
 pub use message::*;
 pub use preview::*;

@@ -1,6 +1,7 @@
 //! Every transition in every state, by the current attempt and by others.
 
 use super::*;
+use crate::feedback::{Feedback, Rounds};
 use crate::task::{Execution, MAX_RETRIES, Priority, PullRequestLink, TaskBranch};
 use crate::{OrgId, TicketId};
 use proptest::prelude::*;
@@ -29,6 +30,7 @@ revise, none left     | any     | failed         | .         | .         | .    
 cancel                | any     | cancelled      | cancelled | cancelled | cancelled  | cancelled  | cancelled  | cancelled  | cancelled      | cancelled      | .         | .      | .
 mark failed           | any     | failed         | failed    | failed    | failed     | failed     | failed     | failed     | failed         | failed         | .         | .      | .
 retry                 | any     | retrying ready | .         | .         | .          | .          | .          | .          | .              | .              | .         | queued | queued
+feedback              | any     | feedback_received ready | . | .        | .          | .          | .          | .          | .              | .              | queued    | .      | .
 ";
 
 fn review(passed: bool, feedback: &str) -> Review<'_> {
@@ -74,6 +76,12 @@ fn apply(name: &str, task: &Task, attempt: &Attempt) -> Option<Transition> {
         "cancel" => task.cancel("not needed", now),
         "mark failed" => task.mark_failed("does not work", now),
         "retry" => task.retry(weights, now),
+        "feedback" => with(&|task| {
+            let link = PullRequestLink { number: 7, url: "u".into(), commit: "a1".into(), merged_at: None };
+            task.branch = Some(TaskBranch { pull_request: Some(link), ..branch() });
+            task.rounds.get_or_insert(Rounds::new(7, at(500)));
+        })
+        .revise_for_feedback(&Feedback::default(), &[], weights, now),
         other => panic!("the table has an unknown transition: {other}"),
     }
 }
@@ -199,7 +207,7 @@ proptest! {
     ) {
         let names: Vec<&str> = TRANSITIONS.trim().lines().skip(1)
             .map(|line| line.split('|').next().unwrap().trim())
-            .filter(|name| !["fail, no retries left", "revise, none left", "complete, with review"].contains(name)).collect();
+            .filter(|name| !["fail, no retries left", "revise, none left", "complete, with review", "feedback"].contains(name)).collect();
         let mut task = in_state("queued");
         (task.validation, task.attempt, task.sandbox) = (true, 0, None);
         let (mut claims, mut requests) = (0, 1);
@@ -281,6 +289,7 @@ pub(crate) fn in_state(state: &str) -> Task {
         error: None,
         execution: Execution::default(),
         branch: None,
+        rounds: None,
         digest: None,
         version: 9,
         seq: 12,

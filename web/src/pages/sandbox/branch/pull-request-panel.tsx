@@ -7,6 +7,7 @@ import { Button } from '../../../ui/button'
 import { CopyButton } from '../../../ui/copy'
 import { Spinner } from '../../../ui/spinner'
 import { Checks } from './checks'
+import { Feedback } from './feedback'
 import { MergeForm } from './merge-form'
 import { PullRequestLink } from './pull-request-link'
 import { shortCommit } from './pull-request-state'
@@ -60,6 +61,7 @@ function PullRequest({ taskId, pull, diff }: Props) {
         {pull.state === 'open' && <Mergeable pull={pull} />}
       </div>
       {pull.state === 'open' && <Merge taskId={taskId} pull={pull} diff={diff} />}
+      {pull.state === 'open' && <Feedback taskId={taskId} feedback={pull.feedback} />}
       {pull.state === 'merged' && <Merged taskId={taskId} base={pull.base} />}
       {pull.state === 'closed' && (
         <Proposal taskId={taskId} note="It was closed without a merge." label="Open another pull request" />

@@ -49,6 +49,7 @@ const noPull: PullRequestOut = {
   mergeable: null,
   ci_status: null,
   checks: [],
+  feedback: { rounds: 0, in_progress: [], left_to_person: [], read_at: null, next_read_at: null },
 }
 const openPull: PullRequestOut = {
   ...noPull,
@@ -103,7 +104,12 @@ const sent = (line: string) => requests.filter((request) => request.line === lin
 
 function show(ended = false) {
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })
-  render(
+  showPage(queries)
+  return queries
+}
+
+function showPage(queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })) {
+  return render(
     <QueryClientProvider client={queries}>
       <MemoryRouter>
         <SandboxEnded value={ended}>
@@ -112,7 +118,6 @@ function show(ended = false) {
       </MemoryRouter>
     </QueryClientProvider>,
   )
-  return queries
 }
 
 const panel = () => screen.findByRole('region', { name: 'Pull request' })
@@ -365,6 +370,31 @@ describe('a merge', () => {
     await userEvent.click(within(dialog).getByRole('button', { name: 'Squash and merge' }))
     await waitFor(async () => expect((await panel()).textContent).toContain('Merged into main as feed123'))
     expect(sent(MERGE)).toEqual([{ method: 'squash', commit: HEAD, delete_branch: true }])
+  })
+
+  it('shows the feedback that an agent works on, and offers to continue with what is left', async () => {
+    const remark = {
+      key: 'c',
+      kind: 'thread' as const,
+      path: 'src/a.rs',
+      line: 7,
+      author: 'ada',
+      text: 'Why?',
+      instructs: true,
+    }
+    const feedback = { ...openPull.feedback, rounds: 2, in_progress: [remark] }
+    pullIs({ feedback })
+    const { unmount } = showPage()
+    const section = await screen.findByRole('region', { name: 'Feedback' })
+    expect(section.textContent).toContain('Round 2 of feedback: the agent works on 1 point.')
+    expect(section.textContent).toContain('src/a.rs:7 · adaWhy?')
+    expect(within(section).queryByRole('button')).toBeNull()
+    unmount()
+    pullIs({ feedback: { ...feedback, in_progress: [], left_to_person: [remark] } })
+    responses['POST /api/v1/tasks/t/feedback-rounds'] = () => json(taskWith({ id: 't', branch }))
+    showPage()
+    await userEvent.click(await screen.findByRole('button', { name: 'Let the agent continue' }))
+    await waitFor(() => expect(sent('POST /api/v1/tasks/t/feedback-rounds')).toHaveLength(1))
   })
 
   it('names the commit that was on the page, even if the pull request has a newer one', async () => {
