@@ -18,6 +18,7 @@ use crate::workspace::{Origin, Settings};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use client::{Attempt, Backoff, SandboxApi, Wait};
+use contract::ProblemCode;
 use contract::payloads::{WorkspaceKeepFailed, WorkspaceKept, WorkspaceKeptFile, WorkspacePart};
 use contract::problem::Problem;
 use contract::requests::{KeepFile, KeepPiece, KeepWork};
@@ -87,6 +88,8 @@ impl Keeping {
         }
         let error = match timeout(limit, self.upload_all(is_saved)).await {
             Ok(Ok(())) => return,
+            // The plane did not start this worker, and does not remove its files.
+            Ok(Err(Error::Refused(problem))) if problem.code == ProblemCode::TaskMismatch.as_str() => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("it was not uploaded within {} s", limit.as_secs()),
         };

@@ -13,7 +13,8 @@ export const taskWorkspaceQuery = (sandboxId: string, taskId: string) =>
       try {
         return await get<TaskWorkspace>(api.taskWorkspaceFiles(taskId), {}, signal)
       } catch (error) {
-        if (error instanceof ApiError && (error.code === 'no_workspace' || error.code === 'workspace_expired')) return null
+        if (error instanceof ApiError && (error.code === 'no_workspace' || error.code === 'workspace_expired'))
+          return null
         throw error
       }
     },

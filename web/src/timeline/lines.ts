@@ -104,7 +104,8 @@ export function kept(builder: RowsBuilder, event: LogEvent<'workspace.kept'>): R
   const count = number(event.data, 'left_out_count') ?? 0
   const [first] = list(event.data, 'left_out')
   const path = isObject(first) ? firstText(first, 'path') : null
-  const detail = count === 0 ? null : `Not included: ${path ?? 'some files'}${count > 1 ? ` and ${count - 1} more` : ''}`
+  const detail =
+    count === 0 ? null : `Not included: ${path ?? 'some files'}${count > 1 ? ` and ${count - 1} more` : ''}`
   return line(builder, event, { tone: count === 0 ? 'good' : 'warn', text: 'Work kept for download', detail })
 }
 

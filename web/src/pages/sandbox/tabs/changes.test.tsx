@@ -220,7 +220,8 @@ describe('the changes of a branch', () => {
 })
 
 describe('work that is on no branch', () => {
-  const patch = 'diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n+++ b/notes.txt\n@@ -0,0 +1 @@\n+remember\n'
+  const patch =
+    'diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n+++ b/notes.txt\n@@ -0,0 +1 @@\n+remember\n'
   const kept: TaskWorkspace = {
     task_id: 't',
     sandbox_id: 's',

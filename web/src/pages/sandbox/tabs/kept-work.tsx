@@ -43,7 +43,7 @@ export function KeptWork({
 
 function Downloads({ kept }: { kept: TaskWorkspace }) {
   const download = useDownload(kept)
-  const running = download.isPending ? download.variables : null
+  const running = (download.isPending ? download.variables : undefined) ?? null
   return (
     <section aria-label="Kept work" className="flex flex-col gap-2 rounded-lg border border-line p-3 text-sm">
       <p>
