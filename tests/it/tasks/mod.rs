@@ -3,6 +3,7 @@
 //! Requests invoke functions as Lambda does, one at a time. Queued jobs run only when a test runs them, so each test can
 //! observe the effect of a single request.
 
+mod branch_chaos;
 mod branch_workflow;
 mod branches;
 mod consistency;
@@ -43,6 +44,7 @@ use store::commit::{Change, Commit, Committed, Limits};
 pub struct TaskApi {
     pub harness: Harness,
     pub plane: Arc<Plane>,
+    providers: Providers,
     /// Token of a member of the org acme.
     pub member: String,
 }
@@ -64,6 +66,11 @@ impl TaskApi {
 
     /// Offers repositories below these directories.
     async fn open_in(folders: Vec<PathBuf>, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::open_at(Arc::new(InstantProvider::default()), change).await
+    }
+
+    /// With this provider instead of the instant one.
+    async fn open_at(provider: Arc<dyn SandboxProvider>, change: impl FnOnce(&mut Settings)) -> Self {
         let harness = Harness::open().await;
         // Liveness timers need a recorded uptime.
         let uptime = Uptime::from_now(app::Clock::now(harness.clock.as_ref()));
@@ -73,14 +80,18 @@ impl TaskApi {
         let bindings =
             Bindings { providers: Some(Providers::new([provider])), code_hosts, ..harness.aws.bindings() };
         let mut settings = Settings::default();
-        settings.orchestration.default_provider = "instant".to_owned();
+        settings.orchestration.default_provider = provider.name().to_owned();
         settings.orchestration.agents = Agents::default().accepting_commands();
         settings.orchestration.limits = Limits { org: 1_000, project: 1_000 };
         change(&mut settings);
-        let authenticator = Authenticator::new(&keys(), harness.clock.clone());
-        let (clock, ids) = (harness.clock.clone(), harness.ids.clone());
-        let plane = Plane::new(harness.aws.store.clone(), bindings, authenticator, clock, ids, settings);
-        Self { harness, plane: Arc::new(plane), member: user("acme", "member") }
+        let providers = Providers::new([provider]);
+        let plane = process(&harness, &providers, settings);
+        Self { harness, plane, providers, member: user("acme", "member") }
+    }
+
+    /// A newly started process with empty caches and the same settings.
+    fn new_process(&self) -> Arc<Plane> {
+        process(&self.harness, &self.providers, self.plane.settings.clone())
     }
 
     /// As a restart with another setting.
@@ -228,6 +239,14 @@ impl TaskApi {
     pub async fn take_jobs(&mut self, name: &str) -> Vec<Value> {
         self.harness.take_jobs().await.into_iter().filter(|job| job["job"] == name).collect()
     }
+}
+
+fn process(harness: &Harness, providers: &Providers, settings: Settings) -> Arc<Plane> {
+    let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()));
+    let bindings = Bindings { providers: Some(providers.clone()), code_hosts, ..harness.aws.bindings() };
+    let authenticator = Authenticator::new(&keys(), harness.clock.clone());
+    let (clock, ids) = (harness.clock.clone(), harness.ids.clone());
+    Arc::new(Plane::new(harness.aws.store.clone(), bindings, authenticator, clock, ids, settings))
 }
 
 /// Invokes the function that serves this path; returns the status and the body.

@@ -161,7 +161,7 @@ async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
 }
 
 /// An incomplete response: the client sees a broken connection.
-fn broken() -> Response {
+pub fn broken() -> Response {
     let cut = futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
     Response::new(Body::from_stream(cut))
 }
