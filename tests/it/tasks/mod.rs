@@ -45,6 +45,7 @@ pub struct TaskApi {
     pub harness: Harness,
     pub plane: Arc<Plane>,
     providers: Providers,
+    folders: Vec<PathBuf>,
     /// Token of a member of the org acme.
     pub member: String,
 }
@@ -66,32 +67,36 @@ impl TaskApi {
 
     /// Offers repositories below these directories.
     async fn open_in(folders: Vec<PathBuf>, change: impl FnOnce(&mut Settings)) -> Self {
-        Self::open_at(Arc::new(InstantProvider::default()), change).await
+        Self::open_as(Arc::new(InstantProvider::default()), folders, change).await
     }
 
     /// With this provider instead of the instant one.
     async fn open_at(provider: Arc<dyn SandboxProvider>, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::open_as(provider, Vec::new(), change).await
+    }
+
+    async fn open_as(
+        provider: Arc<dyn SandboxProvider>,
+        folders: Vec<PathBuf>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let harness = Harness::open().await;
         // Liveness timers need a recorded uptime.
         let uptime = Uptime::from_now(app::Clock::now(harness.clock.as_ref()));
         harness.aws.store.put_uptime(&uptime).await.unwrap();
-        let provider: Arc<dyn SandboxProvider> = Arc::new(InstantProvider::default());
-        let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()).offering(folders));
-        let bindings =
-            Bindings { providers: Some(Providers::new([provider])), code_hosts, ..harness.aws.bindings() };
         let mut settings = Settings::default();
         settings.orchestration.default_provider = provider.name().to_owned();
         settings.orchestration.agents = Agents::default().accepting_commands();
         settings.orchestration.limits = Limits { org: 1_000, project: 1_000 };
         change(&mut settings);
         let providers = Providers::new([provider]);
-        let plane = process(&harness, &providers, settings);
-        Self { harness, plane, providers, member: user("acme", "member") }
+        let plane = process(&harness, &providers, &folders, settings);
+        Self { harness, plane, providers, folders, member: user("acme", "member") }
     }
 
     /// A newly started process with empty caches and the same settings.
     fn new_process(&self) -> Arc<Plane> {
-        process(&self.harness, &self.providers, self.plane.settings.clone())
+        process(&self.harness, &self.providers, &self.folders, self.plane.settings.clone())
     }
 
     /// As a restart with another setting.
@@ -241,8 +246,8 @@ impl TaskApi {
     }
 }
 
-fn process(harness: &Harness, providers: &Providers, settings: Settings) -> Arc<Plane> {
-    let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()));
+fn process(harness: &Harness, providers: &Providers, folders: &[PathBuf], settings: Settings) -> Arc<Plane> {
+    let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()).offering(folders.to_vec()));
     let bindings = Bindings { providers: Some(providers.clone()), code_hosts, ..harness.aws.bindings() };
     let authenticator = Authenticator::new(&keys(), harness.clock.clone());
     let (clock, ids) = (harness.clock.clone(), harness.ids.clone());
