@@ -10,6 +10,7 @@ mod address;
 mod branches;
 mod catalogue;
 mod compare;
+mod conflicts;
 mod credential;
 mod http;
 mod kind;
@@ -18,7 +19,7 @@ mod reports;
 mod tokens;
 
 use crate::{
-    Base, Branch, Check, CodeHost, Comparison, Creation, GitAccess, HostFuture, Merge, Merged,
+    Base, Branch, Check, CodeHost, Comparison, Conflicts, Creation, GitAccess, HostFuture, Merge, Merged,
     NewPullRequest, PullRequest, Status, names,
 };
 use address::Address;
@@ -115,6 +116,14 @@ impl CodeHost for GitHub {
         Box::pin(async move {
             names::check_commit(commit)?;
             self.list_checks(commit).await
+        })
+    }
+
+    fn conflicts<'a>(&'a self, base: &'a str, heads: &'a [String]) -> HostFuture<'a, Conflicts> {
+        Box::pin(async move {
+            names::check_revision(base)?;
+            heads.iter().try_for_each(|head| names::check_revision(head))?;
+            self.estimated_conflicts(base, heads).await
         })
     }
 

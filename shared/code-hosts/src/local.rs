@@ -19,6 +19,7 @@
 mod branches;
 mod catalogue;
 mod compare;
+mod conflicts;
 mod git;
 mod kind;
 mod lock;
@@ -31,8 +32,8 @@ mod repository;
 mod working_tree;
 
 use crate::{
-    Base, Branch, Check, CodeHost, Comparison, Creation, Environment, GitAccess, HostFuture, Merge, Merged,
-    NewPullRequest, PullRequest, Status, names,
+    Base, Branch, Check, CodeHost, Comparison, Conflicts, Creation, Environment, GitAccess, HostFuture,
+    Merge, Merged, NewPullRequest, PullRequest, Status, names,
 };
 pub use kind::LOCAL;
 use std::path::PathBuf;
@@ -132,6 +133,14 @@ impl CodeHost for Local {
         Box::pin(async move {
             names::check_commit(commit)?;
             self.open().await?.checks(commit).await
+        })
+    }
+
+    fn conflicts<'a>(&'a self, base: &'a str, heads: &'a [String]) -> HostFuture<'a, Conflicts> {
+        Box::pin(async move {
+            names::check_revision(base)?;
+            heads.iter().try_for_each(|head| names::check_revision(head))?;
+            self.open().await?.conflicts(base, heads).await
         })
     }
 

@@ -10,6 +10,7 @@ mod creating;
 mod cycles;
 mod dependencies;
 mod listing;
+mod merging;
 mod monitoring;
 mod omoios_worker;
 mod reporting;

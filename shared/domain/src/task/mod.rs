@@ -9,7 +9,7 @@ pub mod edits;
 pub mod transitions;
 
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
-pub use branch::{BranchType, PullRequestLink, TaskBranch, branch_name};
+pub use branch::{BranchType, MergeMethod, PullRequestLink, TaskBranch, branch_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

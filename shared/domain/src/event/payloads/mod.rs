@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod calls;
 pub mod iteration;
+pub mod merge;
 pub mod message;
 pub mod preview;
 pub mod report;
@@ -22,6 +23,7 @@ pub mod workspace;
 pub use agent::*;
 pub use calls::*;
 pub use iteration::*;
+pub use merge::*;
 pub use message::*;
 pub use preview::*;
 pub use report::*;
