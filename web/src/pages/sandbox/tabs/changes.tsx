@@ -11,6 +11,7 @@ import { Empty, Failed, Loading } from '../../../ui/states'
 import { plural } from '../../../util/numbers'
 import { CommentBar } from '../branch/comment-bar'
 import { PullRequestPanel } from '../branch/pull-request-panel'
+import { TicketMergePanel } from '../branch/ticket-merge-panel'
 import { ChangedFile } from './changed-file'
 
 /** What the branch of the task has changed since it left its base, and its pull request. */
@@ -21,16 +22,27 @@ export default function ChangesTab({ sandboxId }: { sandboxId: string }) {
   if (task.data === undefined || task.data === null || branch === null) {
     return <Empty title="No branch">The task of this sandbox has no branch at a code host.</Empty>
   }
-  return <Changes sandboxId={sandboxId} taskId={task.data.id} branch={branch} />
+  return <Changes sandboxId={sandboxId} taskId={task.data.id} ticketId={task.data.ticket_id} branch={branch} />
 }
 
-function Changes({ sandboxId, taskId, branch }: { sandboxId: string; taskId: string; branch: TaskBranch }) {
+function Changes({
+  sandboxId,
+  taskId,
+  ticketId,
+  branch,
+}: {
+  sandboxId: string
+  taskId: string
+  ticketId: string | null
+  branch: TaskBranch
+}) {
   const diff = useQuery(taskDiffQuery(taskId))
   const pull = useQuery(pullRequestQuery(taskId))
   return (
     <div className="mx-auto flex max-w-6xl flex-col gap-4 p-3 sm:p-4">
       <Summary branch={branch} diff={diff.data ?? null} />
       <PullRequestPanel taskId={taskId} pull={pull} diff={diff.data ?? null} />
+      {ticketId !== null && <TicketMergePanel ticketId={ticketId} />}
       {diff.isPending && <Loading what="changes" />}
       {diff.isError &&
         (diff.data === undefined ? (
