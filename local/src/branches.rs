@@ -2,19 +2,20 @@
 
 use crate::config::commands::{Diff, Merge, PullRequest};
 use crate::tasks::{plane, response_body, text};
+use client::Attempt;
 use domain::TaskId;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use terminal::{print_error, print_line};
 
 /// Prints what an agent wrote. Control characters could change the terminal or hide text, so they are made visible.
-fn print_untrusted(text: &str) {
+pub(crate) fn print_untrusted(text: &str) {
     let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
     print_line(&text.chars().map(shown).collect::<String>());
 }
 
 /// Number of characters of a commit that are shown.
-pub const SHORT_COMMIT: usize = 10;
+pub(crate) const SHORT_COMMIT: usize = 10;
 
 /// Prints the diff in the form of git, so that it can be piped into other tools.
 pub async fn diff(options: &Diff) -> anyhow::Result<ExitCode> {
@@ -155,6 +156,12 @@ pub async fn merge(options: &Merge) -> anyhow::Result<ExitCode> {
         body["commit"] = json!(commit);
     }
     let response = plane.post(&format!("/api/v1/tasks/{task}/merge"), &body).await;
+    if let Attempt::Refused(problem) = &response
+        && problem.status == 404
+        && options.commit.is_none()
+    {
+        return crate::ticket_merge::run(options).await;
+    }
     let merged = response_body(&options.address, response)?;
     let commit: String = text(&merged, "commit").chars().take(SHORT_COMMIT).collect();
     let branch = if merged["branch_deleted"] == true { " and deleted its branch" } else { "" };

@@ -34,7 +34,7 @@ pub enum Command {
     Download(Download),
     /// Show the pull request of a task, its checks, and whether it can be merged
     Pr(PullRequest),
-    /// Merge the pull request of a task
+    /// Merge the pull request of a task, or all finished branches of a ticket
     Merge(Merge),
     /// Send a message to a running agent
     Send(Send),

@@ -19,4 +19,5 @@ pub mod sandboxes;
 pub mod send;
 pub mod tasks;
 pub mod ticket;
+pub mod ticket_merge;
 pub mod verify;

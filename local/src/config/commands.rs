@@ -228,11 +228,14 @@ pub struct PullRequest {
     pub address: Address,
 }
 
-/// Merge the pull request of a task.
+/// Merge the pull request of a task, or all finished branches of a ticket.
 #[derive(Debug, Clone, Args)]
 pub struct Merge {
-    /// Task id
+    /// Task id; or ticket id, for all its finished branches one after the other
     pub task: String,
+    /// With a ticket: a conflict becomes a task for an agent
+    #[arg(long)]
+    pub resolve: bool,
     /// How to merge: one commit, a commit with two parents, or the commits of the branch on top of the base
     #[arg(long, value_parser = ["squash", "merge", "rebase"], default_value = "squash")]
     pub method: String,

@@ -150,6 +150,33 @@ pub struct Comparison {
     pub files_cut: bool,
 }
 
+/// Where branches contradict their base and each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflicts {
+    /// Whether the files are those that both sides have changed: some of them may merge. Otherwise they were found by
+    /// trial merges.
+    pub estimated: bool,
+    /// Only pairs with files.
+    pub pairs: Vec<ConflictingPair>,
+}
+
+/// Two sides that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConflictingPair {
+    /// Index of a head.
+    pub one: usize,
+    /// Index of a later head; `None` for the base.
+    pub other: Option<usize>,
+    pub files: Vec<ConflictingFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConflictingFile {
+    pub path: String,
+    /// The contradicting lines with the marks of git, if they are known. Only for conflicts with the base.
+    pub hunks: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     pub path: String,

@@ -13,6 +13,7 @@ mod branches;
 mod cache;
 mod catalogue;
 mod compare;
+mod conflicts;
 mod credential;
 mod discussion;
 mod feedback;
@@ -24,8 +25,8 @@ mod reports;
 mod tokens;
 
 use crate::{
-    Base, Branch, Check, CodeHost, Comparison, Creation, Feedback, GitAccess, HostFuture, Merge, Merged,
-    NewPullRequest, PullRequest, Reply, Status, names,
+    Base, Branch, Check, CodeHost, Comparison, Conflicts, Creation, Feedback, GitAccess, HostFuture, Merge,
+    Merged, NewPullRequest, PullRequest, Reply, Status, names,
 };
 use address::Address;
 pub(crate) use cache::ResponseCache;
@@ -132,6 +133,14 @@ impl CodeHost for GitHub {
         Box::pin(async move {
             names::check_commit(commit)?;
             self.list_checks(commit).await
+        })
+    }
+
+    fn conflicts<'a>(&'a self, base: &'a str, heads: &'a [String]) -> HostFuture<'a, Conflicts> {
+        Box::pin(async move {
+            names::check_revision(base)?;
+            heads.iter().try_for_each(|head| names::check_revision(head))?;
+            self.estimated_conflicts(base, heads).await
         })
     }
 

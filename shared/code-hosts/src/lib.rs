@@ -22,8 +22,9 @@ mod secret;
 
 pub use catalogue::Catalogue;
 pub use change::{
-    Base, Branch, Check, CheckState, Comparison, Creation, FileChange, FileStatus, GitAccess, Merge,
-    MergeMethod, Merged, NewPullRequest, PullRequest, PullRequestState, Status,
+    Base, Branch, Check, CheckState, Comparison, ConflictingFile, ConflictingPair, Conflicts, Creation,
+    FileChange, FileStatus, GitAccess, Merge, MergeMethod, Merged, NewPullRequest, PullRequest,
+    PullRequestState, Status,
 };
 pub use failure::{Failure, Reason};
 pub use feedback::{
@@ -95,6 +96,10 @@ pub trait CodeHost: Send + Sync + fmt::Debug {
 
     /// All checks of a commit, including those of [`CodeHost::report_status`]; the latest of each name.
     fn checks<'a>(&'a self, commit: &'a str) -> HostFuture<'a, Vec<Check>>;
+
+    /// Which files contradict each other: those of each head and the base, and those of any two heads. Nothing is
+    /// changed.
+    fn conflicts<'a>(&'a self, base: &'a str, heads: &'a [String]) -> HostFuture<'a, Conflicts>;
 
     /// What `head` has changed since it left `base`. Both are branches or commits.
     fn compare<'a>(&'a self, base: &'a str, head: &'a str) -> HostFuture<'a, Comparison>;

@@ -19,6 +19,7 @@
 mod branches;
 mod catalogue;
 mod compare;
+mod conflicts;
 mod git;
 mod kind;
 mod leftovers;
@@ -32,8 +33,8 @@ mod repository;
 mod working_tree;
 
 use crate::{
-    Base, Branch, Check, CodeHost, Comparison, Creation, Environment, Feedback, GitAccess, HostFuture, Merge,
-    Merged, NewPullRequest, PullRequest, Reply, Status, names,
+    Base, Branch, Check, CodeHost, Comparison, Conflicts, Creation, Environment, Feedback, GitAccess,
+    HostFuture, Merge, Merged, NewPullRequest, PullRequest, Reply, Status, names,
 };
 pub use kind::LOCAL;
 use std::path::PathBuf;
@@ -146,6 +147,14 @@ impl CodeHost for Local {
         Box::pin(async move {
             names::check_commit(commit)?;
             self.open().await?.checks(commit).await
+        })
+    }
+
+    fn conflicts<'a>(&'a self, base: &'a str, heads: &'a [String]) -> HostFuture<'a, Conflicts> {
+        Box::pin(async move {
+            names::check_revision(base)?;
+            heads.iter().try_for_each(|head| names::check_revision(head))?;
+            self.open().await?.conflicts(base, heads).await
         })
     }
 

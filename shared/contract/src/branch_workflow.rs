@@ -8,8 +8,8 @@ use crate::execution::MAX_NAME_CHARS;
 use crate::fields::{self, Fields};
 use crate::query::{Parameter, Query};
 use crate::repository::is_name;
-use crate::tasks::MergeMethodIn;
 use crate::tickets::MAX_DESCRIPTION_BYTES;
+use domain::task::MergeMethod;
 use domain::{TaskId, TicketId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl Finish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merge {
     pub selection: Selection,
-    pub method: MergeMethodIn,
+    pub method: MergeMethod,
     pub delete_branch: bool,
 }
 
@@ -141,7 +141,7 @@ impl Merge {
         let fields = Fields::decode(body)?;
         Ok(Self {
             selection: Selection::of_fields(&fields)?,
-            method: fields.one_of("merge_method", &MergeMethodIn::NAMES)?.unwrap_or_default(),
+            method: fields.one_of("merge_method", &MergeMethod::NAMES)?.unwrap_or_default(),
             delete_branch: fields.flag("delete_branch_after")?.unwrap_or(true),
         })
     }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(selection.ticket, TicketId::parse("k-1").ok());
         assert_eq!(selection.repository.as_deref(), Some("acme/shop"));
         let merge = Merge::decode(br#"{"ticket_id":"k-1","pr_number":7}"#).unwrap();
-        assert_eq!((merge.selection.number, merge.method), (Some(7), MergeMethodIn::Squash));
+        assert_eq!((merge.selection.number, merge.method), (Some(7), MergeMethod::Squash));
         assert!(merge.delete_branch);
     }
 

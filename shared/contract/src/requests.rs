@@ -4,7 +4,7 @@ mod branches;
 mod tasks;
 mod workers;
 
-pub use branches::{FinishBranch, MergeBranch, StartBranch};
+pub use branches::{FinishBranch, MergeBranch, MergeBranches, StartBranch};
 pub use tasks::{
     ChangeTask, CompleteTask, EndTask, MergeTask, NewTask, ReviewTask, SetDependencies, SetTimeout,
 };
@@ -164,12 +164,12 @@ mod tests {
     use crate::messages::{ReceiptIn, Send};
     use crate::query::Query;
     use crate::sandboxes::Register;
-    use crate::tasks::MergeMethodIn;
     use crate::tasks::{self, Reason};
-    use crate::tickets::{CreateTicket, Transition, decode_rejection};
+    use crate::tickets::{CreateTicket, MergeTicket, Transition, decode_rejection};
     use crate::{BadInput, branch_workflow};
     use domain::kept::{Format, LeftOut};
     use domain::message::State;
+    use domain::task::MergeMethod;
     use domain::{EventId, EventType, JsonObject, SandboxId, SessionId, Source, TaskId, Timestamp};
     use serde_json::{Value, json};
 
@@ -307,10 +307,16 @@ mod tests {
         let merge = MergeBranch {
             selection: select,
             pr_number: Some(7),
-            merge_method: Some(MergeMethodIn::Rebase),
+            merge_method: Some(MergeMethod::Rebase),
             delete_branch_after: Some(false),
         };
         check(&merge, branch_workflow::Merge::decode);
+        let all = MergeBranches {
+            method: Some(MergeMethod::Merge),
+            delete_branch: Some(false),
+            resolve_conflicts: Some(true),
+        };
+        check(&all, MergeTicket::decode);
     }
 
     fn check_tasks() {

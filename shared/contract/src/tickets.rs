@@ -5,7 +5,8 @@ use crate::execution;
 use crate::fields::Fields;
 use crate::query::{Parameter, Query};
 use domain::duplicates::DEFAULT_THRESHOLD;
-use domain::task::{self, Execution, Priority};
+use domain::task::{self, Execution, MergeMethod, Priority};
+use domain::ticket::merge::TicketMerge;
 use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, TaskOptions, Ticket, WorkflowMode, title_of};
 use domain::{OrgId, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use schemars::JsonSchema;
@@ -145,6 +146,27 @@ impl Transition {
     }
 }
 
+/// `POST /api/v1/tickets/{id}/merge`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeTicket {
+    pub method: MergeMethod,
+    /// Whether to delete each branch afterwards.
+    pub delete_branch: bool,
+    /// Whether an agent gets a task for each conflict.
+    pub resolve_conflicts: bool,
+}
+
+impl MergeTicket {
+    pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
+        let fields = Fields::decode(body)?;
+        Ok(Self {
+            method: fields.one_of("method", &MergeMethod::NAMES)?.unwrap_or_default(),
+            delete_branch: fields.flag("delete_branch")?.unwrap_or(true),
+            resolve_conflicts: fields.flag("resolve_conflicts")?.unwrap_or(false),
+        })
+    }
+}
+
 /// Decodes the reason in `POST /api/v1/tickets/{id}/reject`.
 pub fn decode_rejection(body: &[u8]) -> Result<String, BadInput> {
     let reason = Fields::decode(body)?.line("rejection_reason", MAX_REASON_CHARS)?;
@@ -229,6 +251,9 @@ pub struct TicketOut {
     pub workflow_mode: WorkflowMode,
     /// The first task.
     pub task_id: Option<TaskId>,
+    /// The latest merge of all its finished branches.
+    #[serde(default)]
+    pub merge: Option<TicketMerge>,
     pub created_by: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -258,6 +283,7 @@ impl From<&Ticket> for TicketOut {
             repository: ticket.repository.clone(),
             workflow_mode: ticket.workflow_mode,
             task_id: ticket.first_task.clone(),
+            merge: ticket.merge.clone(),
             created_by: ticket.created_by.clone(),
             created_at: ticket.created_at,
             updated_at: ticket.updated_at,

@@ -181,7 +181,7 @@ const LIFECYCLE_OF_A_RUN: [&str; 7] = [
 ];
 
 /// Normalized names of the lifecycle events that only the plane emits.
-const LIFECYCLE_OF_THE_PLANE: [&str; 40] = [
+const LIFECYCLE_OF_THE_PLANE: [&str; 44] = [
     "PENDING",
     "PREPARING",
     "CREATING",
@@ -209,6 +209,7 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 40] = [
     "TASK_FEEDBACK_ANSWERED",
     "TASK_FEEDBACK_LEFT",
     "TASK_FEEDBACK_REQUESTED",
+    "TASK_MERGE_CONFLICT",
     "TASK_COMPLETED",
     "TASK_FAILED",
     "TASK_RETRYING",
@@ -222,16 +223,21 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 40] = [
     "TICKET_TIMED_OUT",
     "TICKET_BLOCKED",
     "TICKET_UNBLOCKED",
+    "TICKET_MERGE_STARTED",
+    "TICKET_MERGE_CONFLICT",
+    "TICKET_MERGE_ENDED",
 ];
 
 /// Normalized names of the other events that only the plane emits. They are logged and not published to EventBridge.
-const LOG_ONLY: [&str; 6] = [
+const LOG_ONLY: [&str; 8] = [
     "REGISTERED",
     "RETRYING",
     "TOKEN_ROTATED",
     "TASK_UPDATED",
     "TASK_DEPENDENCIES_CHANGED",
     "TICKET_UPDATED",
+    "TICKET_MERGE_ORDERED",
+    "TICKET_MERGE_PROGRESS",
 ];
 
 /// The normalized spelling of a name: `AGENT_TOOL_USE` for `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and
@@ -332,6 +338,8 @@ mod tests {
             "task.updated",
             "task.dependencies_changed",
             "ticket.updated",
+            "ticket.merge_ordered",
+            "ticket.merge_progress",
         ];
         let emitted = catalogue::EMITTED_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
         // The plane does not emit these, but their names are reserved: the record of a sandbox names who registered it.

@@ -30,7 +30,14 @@ async fn perform(plane: &Plane, body: &str) -> Result<(), Error> {
             reconcile::task::run(plane.orchestration()?, task_id).await?;
         }
         Job::ReconcileTicket { ticket_id } => {
-            reconcile::ticket::run(plane.orchestration()?, ticket_id).await?;
+            let ticket = reconcile::ticket::run(plane.orchestration()?, ticket_id.clone()).await?;
+            let merge = ticket.and_then(|ticket| ticket.merge);
+            if !merge.is_some_and(|merge| merge.is_running()) {
+                return Ok(());
+            }
+            let (base, code_hosts) = (plane.orchestration()?, plane.code_hosts()?);
+            reconcile::ticket_merge::run(reconcile::ticket_merge::Deps { base, code_hosts }, ticket_id)
+                .await?;
         }
         Job::ReadFeedback { task_id } => {
             let command = feedback::read::Command { task: task_id, changed_at: None };

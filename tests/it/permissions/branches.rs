@@ -8,7 +8,7 @@ use crate::support::OPERATOR;
 use app::orchestration::WorkerVariables;
 use app::webhooks::GITHUB_SECRET;
 use contract::jobs::Job;
-use domain::{OrgId, TaskId, Timestamp};
+use domain::{OrgId, TaskId, TicketId, Timestamp};
 use edge::auth::Authenticator;
 use edge::{Plane, Settings};
 use kit::git::Repository;
@@ -57,6 +57,7 @@ pub(super) async fn branches(recorder: &mut CallRecorder) {
     }
     recorder.request(&process, "tasks-pull-request", &read, 200).await;
     workflow(recorder, &process, &repository).await;
+    ticket_merge(recorder, &process, &repository).await;
     let list = request("GET", "/api/v1/repositories?query=shop", OPERATOR, None);
     recorder.request(&process, "repositories-list", &list, 200).await;
     let of_repository = repository.path().display();
@@ -64,6 +65,42 @@ pub(super) async fn branches(recorder: &mut CallRecorder) {
     let branches = request("GET", &branches, OPERATOR, None);
     recorder.request(&process, "repositories-branches", &branches, 200).await;
     webhook(recorder).await;
+}
+
+/// All finished branches of a ticket.
+async fn ticket_merge(recorder: &mut CallRecorder, process: &Arc<Plane>, repository: &Repository) {
+    let ticket =
+        json!({"org": "acme", "ticket_id": "k-merge", "title": "Greet in Dutch", "check_duplicates": false});
+    let create = request("POST", "/api/v1/tickets", OPERATOR, Some(&ticket));
+    recorder.request(process, "tickets-create", &create, 201).await;
+    let merge = |ticket: &str| request("POST", &format!("/api/v1/tickets/{ticket}/merge"), OPERATOR, None);
+    for (ticket, status) in [("k-merge", 409), ("missing", 404)] {
+        recorder.request(process, "tickets-merge", &merge(ticket), status).await;
+    }
+    let task = TaskId::parse("t-merge").unwrap();
+    let body = json!({
+        "org": "acme", "ticket_id": "k-merge", "task_id": task, "title": "Add a Dutch greeting",
+        "repository": repository.path().to_str(),
+    });
+    recorder
+        .request(process, "tasks-create", &request("POST", "/api/v1/tasks", OPERATOR, Some(&body)), 201)
+        .await;
+    run_job(recorder, process, &Job::Dispatch { org: OrgId::parse("acme").unwrap() }).await;
+    let sandbox = provision(recorder, process, &task).await;
+    let stored = recorder.harness.aws.store.task(&task).await.unwrap().unwrap();
+    repository.commit_on(&stored.branch.unwrap().name, "dag.txt", "dag\n");
+    emit(recorder, process, &sandbox, "agent.heartbeat", json!({"status": "working"})).await;
+    emit(recorder, process, &sandbox, "agent.completed", json!({"success": true})).await;
+    reconcile(recorder, process, &sandbox).await;
+    // The second request finds the merge that the first one has started.
+    for _ in 0..2 {
+        recorder.request(process, "tickets-merge", &merge("k-merge"), 200).await;
+    }
+    let job = Job::ReconcileTicket { ticket_id: TicketId::parse("k-merge").unwrap() };
+    for _ in 0..2 {
+        run_job(recorder, process, &job).await;
+    }
+    assert_eq!(repository.file_on("main", "dag.txt").as_deref(), Some("dag\n"));
 }
 
 /// The same with the requests of OmoiOS, which name a ticket.

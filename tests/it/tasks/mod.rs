@@ -13,6 +13,7 @@ mod dependencies;
 mod feedback;
 mod kept_work;
 mod listing;
+mod merging;
 mod monitoring;
 mod omoios_worker;
 mod reporting;

@@ -2,9 +2,9 @@ import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query
 import { firstText } from '../timeline/read'
 import { fromPage } from '../timeline/event'
 import { api } from '../util/paths'
-import type { EventPage, MergeTask, MergedOut, PullRequestOut, TaskDiff, TaskOut } from './contract'
+import type { EventPage, MergeTask, MergedOut, PullRequestOut, TaskDiff, TaskOut, TicketOut } from './contract'
 import { get, post } from './http'
-import { keys, useRefresh } from './queries'
+import { keys, ticketQuery, useRefresh } from './queries'
 
 /** How often to ask again while the code host computes something. */
 const MERGEABLE_INTERVAL_MS = 5_000
@@ -72,6 +72,25 @@ export function useMergeTask(taskId: string) {
     mutationFn: (merge: MergeTask) => post<MergedOut>(api.mergeTask(taskId), merge),
     onSuccess: ({ commit }) => queries.setQueryData(mergeCommitQuery(taskId).queryKey, commit),
     // After a refusal too: the code host knows something that the page does not.
+    onSettled: refresh,
+  })
+}
+
+/** How often to read the progress of a merge. Its events are in the log of the ticket, which no page follows. */
+const MERGE_INTERVAL_MS = 3_000
+
+/** A ticket, read again while its branches are merged. */
+export const mergingTicketQuery = (ticketId: string) =>
+  queryOptions({
+    ...ticketQuery(ticketId),
+    refetchInterval: ({ state }) => (state.data?.merge?.state === 'running' ? MERGE_INTERVAL_MS : false),
+  })
+
+/** Starts the merge of all finished branches of a ticket. */
+export function useMergeTicket(ticketId: string) {
+  const refresh = useRefresh()
+  return useMutation({
+    mutationFn: (merge: { resolve_conflicts: boolean }) => post<TicketOut>(api.mergeTicket(ticketId), merge),
     onSettled: refresh,
   })
 }

@@ -704,6 +704,77 @@ export const WORKFLOW_MODES = [
 /** Which tasks a ticket gets. */
 export type WorkflowMode = (typeof WORKFLOW_MODES)[number];
 
+export const MERGE_STATES = [
+  "running",
+  /** Every branch was merged, conflicts, or was skipped. */
+  "ended",
+] as const;
+export type MergeState = (typeof MERGE_STATES)[number];
+
+/** How to merge. */
+export const MERGE_METHODS = [
+  /** A commit with two parents. */
+  "merge",
+  /** One commit with all changes. */
+  "squash",
+  /** The commits of the branch, on top of the base. */
+  "rebase",
+] as const;
+/** How to merge. */
+export type MergeMethod = (typeof MERGE_METHODS)[number];
+
+export const BRANCH_STATES = [
+  /** For its turn, or for checks. */
+  "waiting",
+  /** An agent resolves its conflicts. */
+  "resolving",
+  "merged",
+  /** It contradicts the base. Nothing was merged. */
+  "conflict",
+  /** It cannot be merged for another reason. */
+  "skipped",
+] as const;
+export type BranchState = (typeof BRANCH_STATES)[number];
+
+/** One branch of a merge. */
+export interface BranchMerge {
+  task_id: TaskId;
+  branch: string;
+  state: BranchState;
+  /** When it got its state. */
+  since: Timestamp;
+  /** Why it waits, conflicts, or was skipped. */
+  reason?: string;
+  /** Number of files that conflicted with the base or another branch when the order was found. */
+  conflicts: number;
+  /** The commit of the base that contains it. */
+  commit?: string;
+  /** The task that resolves its conflicts. */
+  resolved_by?: TaskId;
+}
+
+/** The merge of a ticket, from its request to its end. */
+export interface TicketMerge {
+  state: MergeState;
+  method: MergeMethod;
+  /** Whether each branch is deleted after its merge. */
+  delete_branches: boolean;
+  /** Whether a conflict becomes a task for an agent. */
+  resolve_conflicts: boolean;
+  /** Who asked for it. */
+  by: MessageSender;
+  started_at: Timestamp;
+  ended_at?: Timestamp;
+  /** In the order of merging, once that is known. */
+  branches: BranchMerge[];
+  /** Whether the branches are in the order of merging. */
+  is_ordered: boolean;
+  /** No step begins before this time: a code host is asked again, or another process works on a step. */
+  next_at: Timestamp;
+  /** How often the current step has failed. */
+  failures: number;
+}
+
 /** A ticket in a response. */
 export interface TicketOut {
   id: TicketId;
@@ -726,6 +797,8 @@ export interface TicketOut {
   workflow_mode: WorkflowMode;
   /** The first task. */
   task_id: TaskId | null;
+  /** The latest merge of all its finished branches. */
+  merge: TicketMerge | null;
   created_by: string | null;
   created_at: Timestamp;
   updated_at: Timestamp;
@@ -945,22 +1018,10 @@ export interface EndTask {
   reason?: string;
 }
 
-/** How to merge. */
-export const MERGE_METHOD_INS = [
-  /** A commit with two parents. */
-  "merge",
-  /** One commit with all changes. */
-  "squash",
-  /** The commits of the branch, on top of the base. */
-  "rebase",
-] as const;
-/** How to merge. */
-export type MergeMethodIn = (typeof MERGE_METHOD_INS)[number];
-
 /** `POST /api/v1/tasks/{id}/merge`. */
 export interface MergeTask {
   /** Default: `squash`. */
-  method?: MergeMethodIn;
+  method?: MergeMethod;
   /** The newest commit of the branch that the caller has seen. If there is a newer one, nothing is merged. */
   commit?: string;
   /** Whether to delete the branch afterwards. Default: `true`. */
@@ -1374,6 +1435,28 @@ export interface TaskFeedbackRequested {
   by?: MessageSender;
 }
 
+export interface ConflictInFile {
+  path: string;
+  /** The contradicting lines with the marks of git, if they are known. */
+  hunks?: string;
+}
+
+/** A branch contradicts the base. Nothing was merged. */
+export interface MergeConflict {
+  task_id: TaskId;
+  ticket_id: TicketId;
+  branch: string;
+  base: string;
+  files: ConflictInFile[];
+  /** Whether the files are those that both sides have changed: the code host has no trial merge. */
+  estimated: boolean;
+  /** The task that an agent resolves it in. */
+  resolved_by?: TaskId;
+}
+
+/** The branch of the task contradicts the base. */
+export type TaskMergeConflict = MergeConflict;
+
 /** The task is done: as its worker reported, or as a review decided. */
 export interface TaskCompleted {
   task_id: TaskId;
@@ -1555,6 +1638,58 @@ export interface TicketUnblocked {
   reason: string | null;
   /** The task that blocked it. */
   task_id: TaskId;
+}
+
+/** A caller wants all finished branches of the ticket merged, one after the other. */
+export interface TicketMergeStarted {
+  ticket_id: TicketId;
+  /** The tasks whose branches are merged. */
+  task_ids: TaskId[];
+  method: MergeMethod;
+  /** Whether a conflict becomes a task for an agent. */
+  resolve_conflicts: boolean;
+  /** The caller. */
+  by: MessageSender;
+}
+
+export interface OrderedBranch {
+  task_id: TaskId;
+  branch: string;
+  /** Number of files that conflict with the base or another branch. */
+  conflicts: number;
+}
+
+/** The order of merging is known: fewest conflicts first. */
+export interface TicketMergeOrdered {
+  ticket_id: TicketId;
+  order: OrderedBranch[];
+  /** Whether conflicts stand for files that both sides have changed: the code host has no trial merge. */
+  estimated: boolean;
+  /** Why conflicts are not known, if the code host could not be asked. Then the order is that of the tasks. */
+  reason?: string;
+}
+
+/** A branch was merged or skipped, or waits for something. */
+export interface TicketMergeProgress {
+  ticket_id: TicketId;
+  task_id: TaskId;
+  branch: string;
+  state: BranchState;
+  /** Why it waits, or was skipped. */
+  reason?: string;
+  /** The commit of the base that contains it. */
+  commit?: string;
+}
+
+/** A branch of the ticket contradicts the base. */
+export type TicketMergeConflict = MergeConflict;
+
+/** Every branch is merged, conflicts, or was skipped. */
+export interface TicketMergeEnded {
+  ticket_id: TicketId;
+  merged: TaskId[];
+  conflicts: TaskId[];
+  skipped: TaskId[];
 }
 
 /** How soon a message is delivered, as OmoiOS names it. */
@@ -2402,6 +2537,7 @@ export const EVENT_TYPES = [
   "task.feedback_answered",
   "task.feedback_left",
   "task.feedback_requested",
+  "task.merge_conflict",
   "task.completed",
   "task.failed",
   "task.retrying",
@@ -2417,6 +2553,11 @@ export const EVENT_TYPES = [
   "ticket.timed_out",
   "ticket.blocked",
   "ticket.unblocked",
+  "ticket.merge_started",
+  "ticket.merge_ordered",
+  "ticket.merge_progress",
+  "ticket.merge_conflict",
+  "ticket.merge_ended",
   "message.queued",
   "message.fetched",
   "message.undeliverable",
@@ -2522,6 +2663,7 @@ export type KnownEvent =
   | { event_type: "task.feedback_answered"; event_data: TaskFeedbackAnswered }
   | { event_type: "task.feedback_left"; event_data: TaskFeedbackLeft }
   | { event_type: "task.feedback_requested"; event_data: TaskFeedbackRequested }
+  | { event_type: "task.merge_conflict"; event_data: TaskMergeConflict }
   | { event_type: "task.completed"; event_data: TaskCompleted }
   | { event_type: "task.failed"; event_data: TaskFailed }
   | { event_type: "task.retrying"; event_data: TaskRetrying }
@@ -2537,6 +2679,11 @@ export type KnownEvent =
   | { event_type: "ticket.timed_out"; event_data: TicketTimedOut }
   | { event_type: "ticket.blocked"; event_data: TicketBlocked }
   | { event_type: "ticket.unblocked"; event_data: TicketUnblocked }
+  | { event_type: "ticket.merge_started"; event_data: TicketMergeStarted }
+  | { event_type: "ticket.merge_ordered"; event_data: TicketMergeOrdered }
+  | { event_type: "ticket.merge_progress"; event_data: TicketMergeProgress }
+  | { event_type: "ticket.merge_conflict"; event_data: TicketMergeConflict }
+  | { event_type: "ticket.merge_ended"; event_data: TicketMergeEnded }
   | { event_type: "message.queued"; event_data: MessageQueuedPayload }
   | { event_type: "message.fetched"; event_data: MessageFetched }
   | { event_type: "message.undeliverable"; event_data: MessageUndeliverable }

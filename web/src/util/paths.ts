@@ -49,6 +49,7 @@ export const api = {
   ticketEvents: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/events`,
   approveTicket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/approve`,
   rejectTicket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/reject`,
+  mergeTicket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/merge`,
   tasks: '/api/v1/tasks',
   taskEvents: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/events`,
   task: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}`,

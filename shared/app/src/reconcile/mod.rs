@@ -7,4 +7,5 @@ pub mod sweep_providers;
 pub mod take_over;
 pub mod task;
 pub mod ticket;
+pub mod ticket_merge;
 pub(crate) mod uptime;

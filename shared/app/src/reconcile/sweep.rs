@@ -61,8 +61,8 @@ async fn due(deps: Deps<'_>, watched: Vec<Watched>, up_since: Timestamp) -> Resu
         }
     }
     let tickets = deps.store.tickets(&tickets).await?.into_iter();
-    let overdue = tickets.filter(|ticket| ticket.is_overdue(now));
-    jobs.extend(overdue.map(|ticket| Job::ReconcileTicket { ticket_id: ticket.id }));
+    let due = tickets.filter(|ticket| ticket.is_overdue(now) || ticket.merge_is_due(now));
+    jobs.extend(due.map(|ticket| Job::ReconcileTicket { ticket_id: ticket.id }));
     Ok(jobs)
 }
 

@@ -6,8 +6,10 @@ use crate::error::Error;
 use crate::orchestration::Repository;
 use code_hosts::{Failure, Merge, MergeMethod, PullRequestState};
 use contract::ProblemCode;
-use contract::tasks::{MergeMethodIn, MergeRequest, MergedOut};
+use contract::tasks::{MergeRequest, MergedOut};
 use domain::access::Principal;
+use domain::message::Sender;
+use domain::task;
 use domain::{Task, TaskId};
 use serde_json::json;
 
@@ -22,14 +24,46 @@ pub struct Command {
 
 pub type Outcome = MergedOut;
 
+/// Why nothing was merged.
+#[derive(Debug)]
+pub(crate) enum NotMerged {
+    CodeHost(Failure),
+    Other(Error),
+}
+
+impl From<Failure> for NotMerged {
+    fn from(failure: Failure) -> Self {
+        Self::CodeHost(failure)
+    }
+}
+
+impl From<Error> for NotMerged {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
 /// Merges exactly the commit that the caller has seen, or else the newest one, and deletes the branch. Idempotent: the
 /// same request for a merged pull request returns its commit.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, task, request } = command;
-    let Found { task, branch, repository } = find(deps, &principal, &task).await?;
+    let found = find(deps, &principal, &task).await?;
+    perform(deps, found, &request, &Sender::of(&principal)).await.map_err(|why| match why {
+        NotMerged::CodeHost(failure) => of_code_host(failure),
+        NotMerged::Other(error) => error,
+    })
+}
+
+pub(crate) async fn perform(
+    deps: Deps<'_>,
+    found: Found,
+    request: &MergeRequest,
+    by: &Sender,
+) -> Result<MergedOut, NotMerged> {
+    let Found { task, branch, repository } = found;
     let Some(link) = &branch.pull_request else {
         let detail = format!("Task {} has no pull request to merge.", task.id);
-        return Err(Error::conflict(ProblemCode::NoPullRequest, detail, json!({})));
+        return Err(Error::conflict(ProblemCode::NoPullRequest, detail, json!({})).into());
     };
     if task.status.is_active() {
         let detail = format!(
@@ -38,10 +72,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             task.status.as_str()
         );
         let facts = json!({"current_status": task.status});
-        return Err(Error::conflict(ProblemCode::TaskActive, detail, facts));
+        return Err(Error::conflict(ProblemCode::TaskActive, detail, facts).into());
     }
     let host = repository.host.as_ref();
-    let found = host.pull_request(link.number).await.map_err(of_code_host)?;
+    let found = host.pull_request(link.number).await?;
     let found = found.ok_or_else(|| Error::NotFound(format!("Pull request {}", link.number)))?;
     let (head, commit) = match found.state {
         // Whatever the caller has seen.
@@ -49,16 +83,16 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         _ => {
             let head = request.commit.clone().unwrap_or(found.head_commit);
             let method = match request.method {
-                MergeMethodIn::Merge => MergeMethod::Merge,
-                MergeMethodIn::Squash => MergeMethod::Squash,
-                MergeMethodIn::Rebase => MergeMethod::Rebase,
+                task::MergeMethod::Merge => MergeMethod::Merge,
+                task::MergeMethod::Squash => MergeMethod::Squash,
+                task::MergeMethod::Rebase => MergeMethod::Rebase,
             };
             let title = format!("{} (#{})", found.title, link.number);
             let merge = Merge { method, head: head.clone(), title: Some(title) };
-            (head, host.merge(link.number, &merge).await.map_err(of_code_host)?.commit)
+            (head, host.merge(link.number, &merge).await?.commit)
         }
     };
-    record(deps, &task, &head, &commit, &principal).await?;
+    record(deps, &task, &head, &commit, by).await?;
     // A branch that the request named may be there for more than this task.
     let is_ours = task.execution.branch.is_none();
     let branch_deleted = request.delete_branch && is_ours && delete(&repository, &branch.name, &head).await;
@@ -90,11 +124,17 @@ async fn delete(repository: &Repository, branch: &str, head: &str) -> bool {
 }
 
 /// Records the merge, unless that is done.
-async fn record(deps: Deps<'_>, task: &Task, head: &str, commit: &str, by: &Principal) -> Result<(), Error> {
+pub(crate) async fn record(
+    deps: Deps<'_>,
+    task: &Task,
+    head: &str,
+    commit: &str,
+    by: &Sender,
+) -> Result<(), Error> {
     let (mut retry, mut task) = (ConflictRetry::new(deps.clock), task.clone());
     loop {
         let Some(transition) = task.merged(head, commit, deps.clock.now()) else { return Ok(()) };
-        if pull_request::write(deps, &task, transition.by(by)).await?.is_some() {
+        if pull_request::write(deps, &task, transition.by_sender(by)).await?.is_some() {
             return Ok(());
         }
         retry.conflict().await?;

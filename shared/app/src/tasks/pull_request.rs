@@ -7,12 +7,13 @@ use crate::error::Error;
 use crate::orchestration::{CodeHosts, Orchestration, Repository};
 use crate::visibility::visible_task;
 use crate::{Clock, IdSource, events};
-use code_hosts::{Check, CheckState, Failure, NewPullRequest, PullRequestState, Reason, Status};
+use code_hosts::{Check, CheckState, Failure, NewPullRequest, PullRequest, PullRequestState, Reason, Status};
 use contract::ProblemCode;
 use contract::tasks::{CheckOut, FeedbackOut, PullRequestOut};
 use domain::access::Principal;
 use domain::task::transitions::Transition;
 use domain::task::{PullRequestLink, TaskBranch};
+use domain::ticket::RESOLVE_CONFLICTS;
 use domain::{JsonObject, Task, TaskId, Ticket};
 use serde_json::json;
 use store::Store;
@@ -78,7 +79,12 @@ pub(crate) async fn propose(
         title: text::title(task),
         body: text::body(task, result, &compared, &orchestration.callback_url),
     };
-    let opened = match host.propose(&request).await {
+    let known = proposal_of_another(repository, task, branch).await?;
+    let opened = match known {
+        Some(known) => Ok(known),
+        None => host.propose(&request).await,
+    };
+    let opened = match opened {
         Ok(opened) => opened,
         Err(failure) if failure.reason == Reason::NothingToPropose => return Ok(nothing(Some(branch))),
         Err(failure) => return Err(failure),
@@ -112,6 +118,19 @@ pub(crate) async fn remember(
     }
 }
 
+/// The open pull request of the task whose conflicts this one resolves. Its title and description stay.
+async fn proposal_of_another(
+    repository: &Repository,
+    task: &Task,
+    branch: &TaskBranch,
+) -> Result<Option<PullRequest>, Failure> {
+    let Some(link) = branch.pull_request.as_ref().filter(|_| task.task_type == RESOLVE_CONFLICTS) else {
+        return Ok(None);
+    };
+    let found = repository.host.pull_request(link.number).await?;
+    Ok(found.filter(|found| found.state == PullRequestState::Open))
+}
+
 /// Whether the last pull request of the branch is merged at the code host.
 async fn is_merged(repository: &Repository, branch: &TaskBranch) -> Result<bool, Failure> {
     let Some(link) = &branch.pull_request else { return Ok(false) };
@@ -138,10 +157,15 @@ async fn report(repository: &Repository, commit: &str, orchestration: &Orchestra
     }
 }
 
-/// The checks of others.
+/// The checks of others; none if the code host cannot be asked.
 async fn checks(repository: &Repository, commit: &str) -> Vec<Check> {
-    let checks = repository.host.checks(commit).await.unwrap_or_default();
-    checks.into_iter().filter(|check| check.name != CHECK).collect()
+    checks_of_others(repository.host.checks(commit).await.unwrap_or_default())
+}
+
+/// Without that of the plane.
+pub(crate) fn checks_of_others(mut checks: Vec<Check>) -> Vec<Check> {
+    checks.retain(|check| check.name != CHECK);
+    checks
 }
 
 /// All checks as one word; `None` if there are none.
@@ -262,6 +286,7 @@ fn check_out(check: Check) -> CheckOut {
 }
 
 /// A task whose branch the plane has created.
+#[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) task: Task,
     pub(crate) branch: TaskBranch,

@@ -170,6 +170,7 @@ fn ticket(
         execution: spec.execution,
         task_options: spec.task_options,
         first_task: None,
+        merge: None,
         created_by: tickets::name_of(principal),
         digest,
         created_at: now,

@@ -4,6 +4,7 @@ pub mod approve;
 pub mod create;
 pub mod get;
 pub mod list;
+pub mod merge;
 pub mod reject;
 pub mod transition;
 

@@ -20,10 +20,14 @@ struct Author {
     date: Option<String>,
 }
 
-/// Files that do not merge, or the merged tree.
-enum Tree {
+/// The tree of a trial merge.
+pub(super) enum Tree {
     Clean(String),
-    Conflict(Vec<String>),
+    /// These files do not merge; in the tree they have the marks of git.
+    Conflict {
+        tree: String,
+        files: Vec<String>,
+    },
 }
 
 impl Repository {
@@ -163,14 +167,14 @@ impl Repository {
     async fn clean_tree(&self, sides: [&str; 2]) -> Result<String, Failure> {
         match self.merged_tree(sides).await? {
             Tree::Clean(tree) => Ok(tree),
-            Tree::Conflict(files) => {
+            Tree::Conflict { files, .. } => {
                 let message = format!("these files conflict with the base: {}", named(&files));
                 Err(Failure::new(Reason::Conflict, message))
             }
         }
     }
 
-    async fn merged_tree(&self, sides: [&str; 2]) -> Result<Tree, Failure> {
+    pub(super) async fn merged_tree(&self, sides: [&str; 2]) -> Result<Tree, Failure> {
         let command = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z"];
         let output = self.git.run(&[&command[..], &sides].concat(), &[], &[]).await?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -178,7 +182,10 @@ impl Repository {
         let tree = parts.next().unwrap_or_default();
         match output.code {
             0 => Ok(Tree::Clean(tree)),
-            1 => Ok(Tree::Conflict(parts.filter(|file| !file.is_empty()).collect())),
+            1 => {
+                let files = parts.filter(|file| !file.is_empty()).collect();
+                Ok(Tree::Conflict { tree, files })
+            }
             _ if output.stderr.contains("unrelated histories") => {
                 let message = "the branch and its base have no common commit";
                 Err(Failure::new(Reason::NotMergeable, message))

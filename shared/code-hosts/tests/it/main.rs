@@ -5,6 +5,7 @@ mod apps;
 mod catalogue;
 mod changes;
 mod chaos;
+mod conflicts;
 mod contract;
 mod feedback;
 mod github;

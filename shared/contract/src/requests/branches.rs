@@ -2,7 +2,7 @@
 
 use super::{LINE, PART};
 use crate::execution::MAX_NAME_CHARS;
-use crate::tasks::MergeMethodIn;
+use domain::task::MergeMethod;
 use domain::{TaskId, TicketId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,8 +46,22 @@ pub struct MergeBranch {
     pub pr_number: Option<u64>,
     /// Default: `squash`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub merge_method: Option<MergeMethodIn>,
+    pub merge_method: Option<MergeMethod>,
     /// Whether to delete the branch afterwards. Default: `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_branch_after: Option<bool>,
+}
+
+/// `POST /api/v1/tickets/{id}/merge`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MergeBranches {
+    /// Default: `squash`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<MergeMethod>,
+    /// Whether to delete each branch afterwards. Default: `true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete_branch: Option<bool>,
+    /// Whether an agent gets a task for each conflict. Default: `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolve_conflicts: Option<bool>,
 }

@@ -3,10 +3,10 @@
 use super::{LINE, NAME, PART};
 use crate::agent;
 use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
-use crate::tasks::MergeMethodIn;
 use crate::tasks::{MAX_DEPENDENCIES, MAX_RETRIES, MAX_TIMEOUT_SECS};
 use domain::attempt::MAX_ERROR_CHARS;
 use domain::resources::{MAX_CPU, MAX_DISK_GB, MAX_MEMORY_GB};
+use domain::task::MergeMethod;
 use domain::task::{BranchType, Priority};
 use domain::ticket::MAX_TITLE_CHARS;
 use domain::{JsonObject, OrgId, ProjectId, TaskId, TicketId, Timestamp};
@@ -186,7 +186,7 @@ pub struct ReviewTask {
 pub struct MergeTask {
     /// Default: `squash`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub method: Option<MergeMethodIn>,
+    pub method: Option<MergeMethod>,
     /// The newest commit of the branch that the caller has seen. If there is a newer one, nothing is merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), regex(pattern = "^[0-9A-Fa-f]*$"))]

@@ -3,6 +3,7 @@
 use crate::bad_input::BadInput;
 use crate::fields::Fields;
 use domain::feedback::{Remark, Rounds};
+use domain::task::MergeMethod;
 use domain::{TaskId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,31 +79,11 @@ pub struct CheckOut {
 /// `POST /api/v1/tasks/{id}/merge`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeRequest {
-    pub method: MergeMethodIn,
+    pub method: MergeMethod,
     /// The newest commit of the branch that the caller has seen. If there is a newer one, nothing is merged.
     pub commit: Option<String>,
     /// Whether to delete the branch afterwards.
     pub delete_branch: bool,
-}
-
-/// How to merge.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "MergeMethod")]
-pub enum MergeMethodIn {
-    /// A commit with two parents.
-    Merge,
-    /// One commit with all changes.
-    #[default]
-    Squash,
-    /// The commits of the branch, on top of the base.
-    Rebase,
-}
-
-impl MergeMethodIn {
-    /// Every method with its name.
-    pub(crate) const NAMES: [(&'static str, Self); 3] =
-        [("merge", Self::Merge), ("squash", Self::Squash), ("rebase", Self::Rebase)];
 }
 
 /// Maximum length of the name of a commit.
@@ -116,7 +97,7 @@ impl MergeRequest {
             return Err(BadInput::invalid("commit", "must be the full name of a commit"));
         }
         Ok(Self {
-            method: fields.one_of("method", &MergeMethodIn::NAMES)?.unwrap_or_default(),
+            method: fields.one_of("method", &MergeMethod::NAMES)?.unwrap_or_default(),
             commit,
             delete_branch: fields.flag("delete_branch")?.unwrap_or(true),
         })
@@ -176,7 +157,7 @@ mod tests {
 
     #[test]
     fn merge_request_has_defaults_and_names_invalid_fields() {
-        let default = MergeRequest { method: MergeMethodIn::Squash, commit: None, delete_branch: true };
+        let default = MergeRequest { method: MergeMethod::Squash, commit: None, delete_branch: true };
         assert_eq!(MergeRequest::decode(b"").unwrap(), default);
         assert_eq!(MergeRequest::decode(b"{}").unwrap(), default);
         for (body, field) in [

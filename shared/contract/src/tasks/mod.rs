@@ -7,9 +7,7 @@ mod branches;
 mod reports;
 mod requests;
 
-pub use branches::{
-    CheckOut, FeedbackOut, FileDiff, MergeMethodIn, MergeRequest, MergedOut, PullRequestOut, TaskDiff,
-};
+pub use branches::{CheckOut, FeedbackOut, FileDiff, MergeRequest, MergedOut, PullRequestOut, TaskDiff};
 pub use reports::{Complete, Report, Review};
 pub use requests::{Create, DependsOn, Reason, SetTimeout, Update};
 

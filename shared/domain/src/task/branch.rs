@@ -29,6 +29,25 @@ pub struct PullRequestLink {
     pub merged_at: Option<Timestamp>,
 }
 
+/// How to merge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MergeMethod {
+    /// A commit with two parents.
+    Merge,
+    /// One commit with all changes.
+    #[default]
+    Squash,
+    /// The commits of the branch, on top of the base.
+    Rebase,
+}
+
+impl MergeMethod {
+    /// Every method with its name.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("merge", Self::Merge), ("squash", Self::Squash), ("rebase", Self::Rebase)];
+}
+
 /// What a branch is for: the first part of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

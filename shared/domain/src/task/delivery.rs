@@ -5,7 +5,9 @@ use super::{PullRequestLink, Status, Task, TaskBranch};
 use crate::Timestamp;
 use crate::attempt::Attempt;
 use crate::event::LifecycleEvent;
-use crate::event::payloads::{TaskBranchCreated, TaskCompleting, TaskMerged, TaskPullRequestOpened};
+use crate::event::payloads::{
+    MergeConflict, TaskBranchCreated, TaskCompleting, TaskMergeConflict, TaskMerged, TaskPullRequestOpened,
+};
 
 impl Task {
     /// Its branch exists at the code host. A later attempt continues on it.
@@ -79,6 +81,13 @@ impl Task {
             },
             &event,
         ))
+    }
+}
+
+impl Task {
+    /// Its branch contradicts the base. Nothing but its log changes.
+    pub fn merge_conflicts(&self, conflict: MergeConflict, now: Timestamp) -> Transition {
+        self.apply(now, |_| {}, &TaskMergeConflict(conflict))
     }
 }
 

@@ -11,7 +11,7 @@ pub mod transitions;
 
 use crate::feedback::Rounds;
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
-pub use branch::{BranchType, PullRequestLink, TaskBranch, branch_name};
+pub use branch::{BranchType, MergeMethod, PullRequestLink, TaskBranch, branch_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

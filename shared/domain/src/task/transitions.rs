@@ -27,9 +27,15 @@ pub struct Transition {
 impl Transition {
     /// Names the caller in the event that states what the caller did: the first one. Those after it follow from it.
     #[must_use]
-    pub fn by(mut self, caller: &Principal) -> Self {
+    pub fn by(self, caller: &Principal) -> Self {
+        self.by_sender(&Sender::of(caller))
+    }
+
+    /// The same for a caller who has asked for it earlier.
+    #[must_use]
+    pub fn by_sender(mut self, caller: &Sender) -> Self {
         if let Some(event) = self.events.first_mut() {
-            event.name_caller(&Sender::of(caller));
+            event.name_caller(caller);
         }
         self
     }

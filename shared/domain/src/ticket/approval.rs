@@ -1,5 +1,6 @@
 //! Approval of tickets. If the settings require it, a person must approve a ticket before a deadline.
 
+use super::merge::TicketMerge;
 use super::{Refused, Ticket};
 use crate::access::Principal;
 use crate::{Invalid, Timestamp};
@@ -98,14 +99,18 @@ impl fmt::Display for ApprovalStatus {
 }
 
 impl Ticket {
-    /// Whether reconciliation watches it: it waits for an approval, which may time out.
+    /// Whether reconciliation watches it: it waits for an approval, which may time out, or its branches are merged.
     pub fn needs_reconcile(&self) -> bool {
+        self.awaits_approval() || self.merge.as_ref().is_some_and(TicketMerge::is_running)
+    }
+
+    fn awaits_approval(&self) -> bool {
         self.approval.status == ApprovalStatus::PendingReview
     }
 
     /// Whether the approval deadline has passed without a decision.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
-        self.needs_reconcile() && self.approval.deadline_at.is_some_and(|deadline| deadline <= now)
+        self.awaits_approval() && self.approval.deadline_at.is_some_and(|deadline| deadline <= now)
     }
 
     /// Whether this user is its author.

@@ -4,12 +4,13 @@
 //! functions return under the condition that the stored ticket is still the one that was read.
 
 pub mod approval;
+pub mod merge;
 pub mod transitions;
 pub mod work;
 
 pub use approval::{Approval, ApprovalSettings, ApprovalStatus};
 pub use transitions::Refused;
-pub use work::{NewTask, first_task, next_task};
+pub use work::{NewTask, first_task, next_task, resolve_conflicts};
 
 use crate::task::{Execution, Priority};
 use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
@@ -25,6 +26,8 @@ pub const TITLE_OF_DESCRIPTION_CHARS: usize = 100;
 pub const IMPLEMENT_FEATURE: &str = "implement_feature";
 /// Type of the task that analyzes the requirements of a ticket.
 pub const ANALYZE_REQUIREMENTS: &str = "analyze_requirements";
+/// Type of a task that resolves the conflicts of another task's branch.
+pub const RESOLVE_CONFLICTS: &str = "resolve_conflicts";
 
 /// Every field that was added since the first version has a default, so that older items can be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +63,9 @@ pub struct Ticket {
     /// The first task, once the ticket is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_task: Option<TaskId>,
+    /// The latest merge of all its finished branches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<merge::TicketMerge>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// Hash of the create request, to tell a retry from another ticket with the same id.
@@ -199,6 +205,7 @@ pub(crate) mod tests {
             execution: Execution::default(),
             task_options: TaskOptions::default(),
             first_task: None,
+            merge: None,
             created_by: None,
             digest: None,
             created_at: Timestamp::from_secs(100),

@@ -1,11 +1,12 @@
 //! The tasks of a ticket: the first, and the one that follows it.
 
 use super::{
-    ANALYZE_REQUIREMENTS, IMPLEMENT_FEATURE, MAX_TITLE_CHARS, Status, TaskOptions, Ticket, WorkflowMode,
+    ANALYZE_REQUIREMENTS, IMPLEMENT_FEATURE, MAX_TITLE_CHARS, RESOLVE_CONFLICTS, Status, TaskOptions, Ticket,
+    WorkflowMode,
 };
 use crate::event::catalogue;
 use crate::event::payloads::{AgentCompleted, RunReport};
-use crate::task::{self, Execution, MAX_RETRIES, Priority, Task};
+use crate::task::{self, Execution, MAX_RETRIES, Priority, Task, TaskBranch};
 use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
 
 /// A task to create for a ticket. The caller chooses its id and time.
@@ -94,6 +95,35 @@ pub fn next_task(ticket: &Ticket, completed: &Task) -> Option<(TaskId, NewTask)>
     let mut next = implement(ticket);
     next.description.push_str(&findings(completed));
     Some((id, next))
+}
+
+/// A task that resolves the conflicts of a branch with its base, on that branch.
+pub fn resolve_conflicts(ticket: &Ticket, of: &Task, branch: &TaskBranch, files: &[&str]) -> NewTask {
+    let TaskBranch { name, base, .. } = branch;
+    let listed: String = files.iter().map(|file| format!("\n- {file}")).collect();
+    let listed = if files.is_empty() { String::new() } else { format!("\n\nFiles in conflict:\n{listed}") };
+    let description = format!(
+        "The branch {name} conflicts with {base}. Resolve the conflicts on {name}: run `git fetch origin`, merge \
+         `origin/{base}` into the branch, and keep what both sides want. Run the tests, then commit the merge. Do not \
+         change anything else, and do not rebase.{listed}\n\nThe branch is the work on this task:\n\n{}",
+        of.description
+    );
+    NewTask {
+        ticket: ticket.id.clone(),
+        org: of.org.clone(),
+        project: of.project.clone(),
+        task_type: RESOLVE_CONFLICTS.to_owned(),
+        title: format!("Resolve conflicts: {}", of.title).chars().take(MAX_TITLE_CHARS).collect(),
+        description,
+        phase: of.phase.clone(),
+        priority: of.priority,
+        execution: of.execution.clone(),
+        task_options: TaskOptions {
+            timeout_secs: of.timeout_secs,
+            max_retries: Some(of.max_retries),
+            validation: Some(of.validation),
+        },
+    }
 }
 
 /// The output of the analysis, as part of the prompt for the implementation.

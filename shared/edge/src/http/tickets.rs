@@ -6,14 +6,15 @@ use super::{Call, Endpoint, json};
 use app::{Error, events, tickets};
 use bytes::Bytes;
 use contract::ProblemCode::{
-    AlreadyInStatus, ApprovalNotPending, OwnTicket, TicketChanged, TicketIdTaken, TransitionNotAllowed,
+    AlreadyInStatus, ApprovalNotPending, NoPullRequest, OwnTicket, TicketChanged, TicketIdTaken,
+    TransitionNotAllowed,
 };
 use contract::events::EventPage;
 use contract::query::Parameter;
-use contract::requests::{NewTicket, RejectTicket, TransitionTicket};
+use contract::requests::{MergeBranches, NewTicket, RejectTicket, TransitionTicket};
 use contract::tickets::{
-    CreateTicket, Duplicates, Filter, TicketDetails, TicketList, TicketOut, TicketTask, Transition,
-    decode_rejection,
+    CreateTicket, Duplicates, Filter, MergeTicket, TicketDetails, TicketList, TicketOut, TicketTask,
+    Transition, decode_rejection,
 };
 use domain::{Entity, OrgId, TicketId};
 use http::{Response, StatusCode};
@@ -55,6 +56,11 @@ pub const APPROVE: Endpoint = Endpoint::new(|call| Box::pin(approve(call)), &[ok
 pub const REJECT: Endpoint = Endpoint::new(|call| Box::pin(reject(call)), &[ok::<TicketOut>()])
     .body::<RejectTicket>()
     .problems(&[ApprovalNotPending]);
+
+/// `POST /api/v1/tickets/{id}/merge`.
+pub const MERGE: Endpoint = Endpoint::new(|call| Box::pin(merge(call)), &[ok::<TicketOut>()])
+    .optional_body::<MergeBranches>()
+    .problems(&[NoPullRequest]);
 
 const REQUESTED_BY: Parameter =
     Parameter::text("requested_by_agent_id", "Ignored. OmoiOS clients may send it.");
@@ -136,6 +142,14 @@ async fn reject(call: Call) -> Result<Response<Bytes>, Error> {
         tickets::reject::Deps { store: &plane.store, clock: plane.clock.as_ref(), ids: plane.ids.as_ref() };
     let command = tickets::reject::Command { principal: call.principal, ticket, reason };
     Ok(json(StatusCode::OK, &TicketOut::from(&tickets::reject::run(deps, command).await?)))
+}
+
+async fn merge(call: Call) -> Result<Response<Bytes>, Error> {
+    let ticket = ticket(&call)?;
+    let request = MergeTicket::decode(&call.body)?;
+    let command = tickets::merge::Command { principal: call.principal, ticket, request };
+    let merging = tickets::merge::run(call.plane.orchestration()?, command).await?;
+    Ok(json(StatusCode::OK, &TicketOut::from(&merging)))
 }
 
 /// The ticket in the path.

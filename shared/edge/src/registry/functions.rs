@@ -362,6 +362,12 @@ pub static FUNCTIONS: &[Function] = &[
         &[Keys, GetItem, PutItem, UpdateItem, DeleteItem],
     ),
     function(
+        "tickets-merge",
+        "Merge all finished branches of a ticket, one after the other",
+        http(Method::POST, "/api/v1/tickets/{id}/merge", Scope::ManageTasks, tickets::MERGE),
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, OrchestrationJobs],
+    ),
+    function(
         "tasks-create",
         "Create a task",
         http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),

@@ -81,6 +81,7 @@ export function ticketWith(changes: Partial<TicketOut>): TicketOut {
     project_id: null,
     repository: null,
     workflow_mode: 'quick',
+    merge: null,
     task_id: 'task-1',
     created_by: 'operator',
     created_at: AT,

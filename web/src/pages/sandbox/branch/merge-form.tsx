@@ -1,14 +1,14 @@
 import { GitMerge } from 'lucide-react'
 import { AlertDialog } from 'radix-ui'
 import { useId, useState } from 'react'
-import type { MergeMethodIn, MergeTask, PullRequestOut } from '../../../api/contract'
+import type { MergeMethod, MergeTask, PullRequestOut } from '../../../api/contract'
 import { Button } from '../../../ui/button'
 import { shortCommit } from './pull-request-state'
 
 /** In the order of the menu; the first is the default. */
-const METHODS: readonly MergeMethodIn[] = ['squash', 'merge', 'rebase']
+const METHODS: readonly MergeMethod[] = ['squash', 'merge', 'rebase']
 
-const methods: Record<MergeMethodIn, { name: string; effect: string }> = {
+const methods: Record<MergeMethod, { name: string; effect: string }> = {
   squash: { name: 'Squash and merge', effect: 'All changes become one commit' },
   merge: { name: 'Create a merge commit', effect: 'The commits stay, and a commit joins both branches' },
   rebase: { name: 'Rebase and merge', effect: 'The commits are repeated on top of the base' },
@@ -25,7 +25,7 @@ export function MergeForm({
   commit: string
   onMerge: (merge: MergeTask) => void
 }) {
-  const [method, setMethod] = useState<MergeMethodIn>('squash')
+  const [method, setMethod] = useState<MergeMethod>('squash')
   const [confirming, setConfirming] = useState(false)
   const reason = useId()
   const hasConflicts = pull.mergeable === false
@@ -76,7 +76,7 @@ interface ConfirmationProps {
   onClose: () => void
   pull: PullRequestOut
   commit: string
-  method: MergeMethodIn
+  method: MergeMethod
   onMerge: (deleteBranch: boolean) => void
 }
 

@@ -12,6 +12,7 @@ import { Empty, Failed, Loading } from '../../../ui/states'
 import { plural } from '../../../util/numbers'
 import { CommentBar } from '../branch/comment-bar'
 import { PullRequestPanel } from '../branch/pull-request-panel'
+import { TicketMergePanel } from '../branch/ticket-merge-panel'
 import { ChangedFile } from './changed-file'
 import { KeptWork } from './kept-work'
 
@@ -22,7 +23,9 @@ export default function ChangesTab({ sandboxId }: { sandboxId: string }) {
   const branch = task.data?.branch ?? null
   if (task.data === undefined || task.data === null) return noBranch
   const kept = <KeptWork sandboxId={sandboxId} taskId={task.data.id} otherwise={branch === null ? noBranch : null} />
-  return branch === null ? kept : <Changes sandboxId={sandboxId} taskId={task.data.id} branch={branch} kept={kept} />
+  if (branch === null) return kept
+  const { id: taskId, ticket_id: ticketId } = task.data
+  return <Changes {...{ sandboxId, taskId, ticketId, branch, kept }} />
 }
 
 const noBranch = (
@@ -31,8 +34,19 @@ const noBranch = (
   </Empty>
 )
 
-function Changes(props: { sandboxId: string; taskId: string; branch: TaskBranch; kept: ReactNode }) {
-  const { sandboxId, taskId, branch, kept } = props
+function Changes({
+  sandboxId,
+  taskId,
+  ticketId,
+  branch,
+  kept,
+}: {
+  sandboxId: string
+  taskId: string
+  ticketId: string | null
+  branch: TaskBranch
+  kept: ReactNode
+}) {
   const diff = useQuery(taskDiffQuery(taskId))
   const pull = useQuery(pullRequestQuery(taskId))
   return (
@@ -40,6 +54,7 @@ function Changes(props: { sandboxId: string; taskId: string; branch: TaskBranch;
       <Summary branch={branch} diff={diff.data ?? null} />
       <PullRequestPanel taskId={taskId} pull={pull} diff={diff.data ?? null} />
       {kept}
+      {ticketId !== null && <TicketMergePanel ticketId={ticketId} />}
       {diff.isPending && <Loading what="changes" />}
       {diff.isError &&
         (diff.data === undefined ? (
