@@ -153,3 +153,21 @@ fn transport_failure(error: &reqwest::Error) -> &'static str {
 fn failed<T>(kind: &'static str, status: Option<u16>, retry_after: Option<Duration>) -> Attempt<T> {
     Attempt::Failed(Failed { kind, status, retry_after })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unavailable_code_host_is_not_an_unavailable_plane() {
+        let problem = |code: &str| {
+            format!(
+                r#"{{"type":"x","title":"x","status":503,"code":"{code}","detail":"x","request_id":"r"}}"#
+            )
+        };
+        assert_eq!(unavailable(problem(CODE_HOST_UNAVAILABLE).as_bytes()), CODE_HOST_UNAVAILABLE);
+        assert_eq!(unavailable(problem("unavailable").as_bytes()), "unavailable");
+        assert_eq!(unavailable(b"<html>"), "unavailable");
+        assert_eq!(contract::ProblemCode::CodeHostUnavailable.as_str(), CODE_HOST_UNAVAILABLE);
+    }
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { retryDelay } from './errors'
+import { errorMessage, retryDelay } from './errors'
 import { ApiError } from './http'
 
 const unavailable = (retryAfterSeconds: number | null) =>
@@ -15,5 +15,13 @@ describe('the delay before a query is retried', () => {
 
   it('is the one that the server requests', () => {
     expect(retryDelay(5, unavailable(7), 0)).toBe(7_000)
+  })
+})
+
+describe('the message of an error', () => {
+  it('names the code host if that does not respond, and not the plane', () => {
+    const detail = 'The code host does not respond. Try again later.'
+    expect(errorMessage(new ApiError(503, 'code_host_unavailable', detail, null, 1))).toBe(detail)
+    expect(errorMessage(unavailable(null))).toBe('The control plane is temporarily unavailable. Try again.')
   })
 })
