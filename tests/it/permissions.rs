@@ -14,7 +14,6 @@ use crate::payloads::{combined, connect, disconnect, fixture, frame, job, reques
 use crate::support::{OPERATOR, batch};
 use app::events::broadcast::HANDSHAKE_GRACE_SECS;
 use domain::SandboxId;
-use domain::access::Scope;
 use domain::mailbox::MAX_DELIVERIES;
 use domain::quota::Amount;
 use edge::Plane;

@@ -8,6 +8,7 @@ use code_hosts::{Failure, Merge, MergeMethod, PullRequestState};
 use contract::ProblemCode;
 use contract::tasks::{MergeMethodIn, MergeRequest, MergedOut};
 use domain::access::Principal;
+use domain::task::Status;
 use domain::{Task, TaskId};
 use serde_json::json;
 
@@ -31,7 +32,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let detail = format!("Task {} has no pull request to merge.", task.id);
         return Err(Error::conflict(ProblemCode::NoPullRequest, detail, json!({})));
     };
-    if task.status.is_active() {
+    // A queued round of feedback is work too: its attempt would start on a branch that is gone.
+    let has_round = task.rounds.as_ref().is_some_and(|rounds| rounds.round.is_some());
+    if task.status.is_active() || task.status == Status::Pending && has_round {
         let detail = format!(
             "Task {} is {}; its pull request can be merged when it has ended.",
             task.id,
