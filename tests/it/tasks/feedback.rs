@@ -120,6 +120,8 @@ async fn review_leads_to_another_attempt_whose_answers_are_posted() {
     assert_eq!(setup.run_jobs().await, 1, "a delivery is one job");
     let task = setup.plane.stored("t-1").await;
     assert!(task.status == Status::Pending && task.place.is_some(), "{task:?}");
+    let (status, refused) = setup.plane.post("/tasks/t-1/merge", json!({})).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("task_active")), "{refused}");
 
     let sandbox = setup.plane.start("t-1").await;
     let context = setup.context("t-1").await;

@@ -10,6 +10,7 @@ use contract::tasks::{MergeRequest, MergedOut};
 use domain::access::Principal;
 use domain::message::Sender;
 use domain::task;
+use domain::task::Status;
 use domain::{Task, TaskId};
 use serde_json::json;
 
@@ -65,7 +66,9 @@ pub(crate) async fn perform(
         let detail = format!("Task {} has no pull request to merge.", task.id);
         return Err(Error::conflict(ProblemCode::NoPullRequest, detail, json!({})).into());
     };
-    if task.status.is_active() {
+    // A queued round of feedback is work too: its attempt would start on a branch that is gone.
+    let has_round = task.rounds.as_ref().is_some_and(|rounds| rounds.round.is_some());
+    if task.status.is_active() || task.status == Status::Pending && has_round {
         let detail = format!(
             "Task {} is {}; its pull request can be merged when it has ended.",
             task.id,
