@@ -9,8 +9,7 @@ use contract::ProblemCode;
 use contract::tasks::{MergeRequest, MergedOut};
 use domain::access::Principal;
 use domain::message::Sender;
-use domain::task;
-use domain::task::Status;
+use domain::task::{self, Status};
 use domain::{Task, TaskId};
 use serde_json::json;
 
