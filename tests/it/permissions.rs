@@ -97,13 +97,13 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         "tasks-pull-request",
         "tasks-open-pull-request",
         "tasks-merge",
+        "webhooks-github",
         "branch-workflow-start",
         "branch-workflow-finish",
         "branch-workflow-merge",
         "branch-workflow-status",
         "repositories-list",
         "repositories-branches",
-        "webhooks-github",
     ];
     assert_eq!(with_secrets, expected);
 }

@@ -104,12 +104,7 @@ const sent = (line: string) => requests.filter((request) => request.line === lin
 
 function show(ended = false) {
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })
-  showPage(queries)
-  return queries
-}
-
-function showPage(queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })) {
-  return render(
+  const page = render(
     <QueryClientProvider client={queries}>
       <MemoryRouter>
         <SandboxEnded value={ended}>
@@ -118,6 +113,7 @@ function showPage(queries = new QueryClient({ defaultOptions: { queries: { retry
       </MemoryRouter>
     </QueryClientProvider>,
   )
+  return { queries, ...page }
 }
 
 const panel = () => screen.findByRole('region', { name: 'Pull request' })
@@ -204,7 +200,7 @@ describe('the changes of a branch', () => {
   })
 
   it('stay visible if they cannot be refreshed', async () => {
-    const queries = show()
+    const { queries } = show()
     await screen.findByText('after')
     responses['GET /api/v1/tasks/t/diff'] = () => refused(409, 'code_host_refused', 'The token has expired.')
     await act(() => queries.invalidateQueries({ queryKey: keys.task('t') }))
@@ -385,7 +381,7 @@ describe('a merge', () => {
     }
     const feedback = { ...openPull.feedback, rounds: 2, in_progress: [remark] }
     pullIs({ feedback })
-    const { unmount } = showPage()
+    const { unmount } = show()
     const section = await screen.findByRole('region', { name: 'Feedback' })
     expect(section.textContent).toContain('Round 2 of feedback: the agent works on 1 point.')
     expect(section.textContent).toContain('src/a.rs:7 · adaWhy?')
@@ -393,7 +389,7 @@ describe('a merge', () => {
     unmount()
     pullIs({ feedback: { ...feedback, in_progress: [], left_to_person: [remark] } })
     responses['POST /api/v1/tasks/t/feedback-rounds'] = () => json(taskWith({ id: 't', branch }))
-    showPage()
+    show()
     await userEvent.click(await screen.findByRole('button', { name: 'Let the agent continue' }))
     await waitFor(() => expect(sent('POST /api/v1/tasks/t/feedback-rounds')).toHaveLength(1))
   })

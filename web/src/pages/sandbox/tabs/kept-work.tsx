@@ -8,6 +8,7 @@ import { Button } from '../../../ui/button'
 import { Failed, Loading } from '../../../ui/states'
 import { bytes, plural } from '../../../util/numbers'
 import { filesOf } from '../../../util/patch'
+import { CommentBar } from '../branch/comment-bar'
 import { ChangedFile } from './changed-file'
 
 const NAMES = { archive: 'Files', patch: 'Patch', bundle: 'Commits' } as const
@@ -36,7 +37,9 @@ export function KeptWork({
   return (
     <div className={otherwise === null ? 'contents' : 'mx-auto flex max-w-6xl flex-col gap-4 p-3 sm:p-4'}>
       <Downloads kept={kept.data} />
-      {patch !== undefined && <Patch kept={kept.data} file={patch} />}
+      {patch !== undefined && <Patch sandboxId={sandboxId} kept={kept.data} file={patch} />}
+      {/* The changes of a branch bring their own. */}
+      {otherwise !== null && <CommentBar sandboxId={sandboxId} />}
     </div>
   )
 }
@@ -86,7 +89,7 @@ function LeftOut({ kept: { left_out, left_out_count } }: { kept: TaskWorkspace }
   )
 }
 
-function Patch({ kept, file }: { kept: TaskWorkspace; file: WorkspaceFile }) {
+function Patch({ sandboxId, kept, file }: { sandboxId: string; kept: TaskWorkspace; file: WorkspaceFile }) {
   const patch = useQuery(keptPatchQuery(kept, file))
   if (patch.isPending) return <Loading what="changes" />
   if (patch.isError) return <Failed error={patch.error} onRetry={() => void patch.refetch()} />
@@ -96,7 +99,7 @@ function Patch({ kept, file }: { kept: TaskWorkspace; file: WorkspaceFile }) {
       <ul className="flex min-w-0 flex-col gap-2">
         {files.slice(0, MAX_FILES).map((each) => (
           <li key={each.path} className="min-w-0">
-            <ChangedFile file={each} folds={files.length > MAX_OPEN_FILES ? 'closed' : 'open'} />
+            <ChangedFile sandboxId={sandboxId} file={each} folds={files.length > MAX_OPEN_FILES ? 'closed' : 'open'} />
           </li>
         ))}
       </ul>
