@@ -8,7 +8,7 @@ pub const VARIABLE: &str = "SUNABA_SEED";
 /// Overrides the number of seeds of the tests that start processes, each of which takes seconds.
 const COUNT_VARIABLE: &str = "SUNABA_SEEDS";
 
-/// The number of seeds of a test: this one, unless [`COUNT_VARIABLE`] overrides it.
+/// The number of seeds of a test: this one, unless `COUNT_VARIABLE` overrides it.
 pub fn count(default: u64) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a developer sets it to run more seeds")]
     match std::env::var(COUNT_VARIABLE) {
