@@ -68,11 +68,44 @@ enum Error {
     Refused(Box<Problem>),
 }
 
-/// What is worth keeping now.
+/// Files that are worth keeping.
 struct Due {
-    /// The last commit that the host does not have.
-    unpushed: Option<String>,
-    content: Option<(Keeper, Content, bool)>,
+    keeper: Keeper,
+    content: Content,
+    has_patch: bool,
+}
+
+/// The files that were uploaded, with what they do not contain.
+struct Upload<'a> {
+    keeping: &'a Keeping,
+    files: Vec<KeptFile>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Upload<'_> {
+    /// Uploads a file, and makes it part of the kept work at once.
+    async fn add(&mut self, file: Result<KeptFile, Error>) -> Result<(), Error> {
+        let file = file?;
+        self.keeping.upload(&file).await?;
+        self.files.push(file);
+        self.keeping.declare(&self.files, &self.left_out).await
+    }
+
+    fn report(&self) {
+        if self.files.is_empty() {
+            return;
+        }
+        let kept = |file: &KeptFile| WorkspaceKeptFile {
+            format: file.format.as_str().to_owned(),
+            size_bytes: file.size_bytes,
+        };
+        let part = |part: LeftOut| WorkspacePart { path: part.path, reason: part.reason };
+        self.keeping.0.options.outbox.emit(Event::worker(WorkspaceKept {
+            files: self.files.iter().map(kept).collect(),
+            left_out: first(&self.left_out).into_iter().map(part).collect(),
+            left_out_count: self.left_out.len() as u64,
+        }));
+    }
 }
 
 impl Keeping {
@@ -97,87 +130,97 @@ impl Keeping {
         self.0.options.outbox.emit(Event::worker(WorkspaceKeepFailed { error }));
     }
 
+    /// A file that fails does not take the others with it. The commits come first: they are what the task is about.
     async fn upload_all(&self, is_saved: bool) -> Result<(), Error> {
         let mut last = self.0.last.lock().await;
-        let due = self.due(is_saved).await?;
-        let tree = due.content.as_ref().map(|(_, content, _)| content.tree.as_str());
-        if due.unpushed.is_none() && tree.is_none() {
-            return Ok(());
-        }
-        let state = format!("{} {}", due.unpushed.as_deref().unwrap_or_default(), tree.unwrap_or_default());
-        if last.as_deref() == Some(&state) {
-            return Ok(());
-        }
-        let left_out = due.content.as_ref().map_or(&[][..], |(_, content, _)| &content.left_out);
-        let mut files = Vec::new();
-        if let Some((keeper, content, _)) = &due.content {
-            files.push(keeper.archive(content).await?);
-        }
-        let origin = self.0.options.saver.origin().filter(|_| due.unpushed.is_some());
-        if let Some(origin) = origin {
-            files.push(self.bundle(origin).await?);
-        }
-        for file in &files {
-            self.upload(file).await?;
-        }
-        if !files.is_empty() {
-            self.declare(&files, left_out).await?;
-        }
-        // Last, because the other files have everything.
-        let patch = match (&due.content, origin) {
-            (_, Some(origin)) => self.patch_of_commits(origin).await?,
-            (Some((keeper, content, true)), None) => keeper.patch(content).await?,
-            _ => None,
-        };
-        if let Some(patch) = patch {
-            self.upload(&patch).await?;
-            files.push(patch);
-            self.declare(&files, left_out).await?;
-        }
-        let kept = |file: &KeptFile| WorkspaceKeptFile {
-            format: file.format.as_str().to_owned(),
-            size_bytes: file.size_bytes,
-        };
-        let part = |part: LeftOut| WorkspacePart { path: part.path, reason: part.reason };
-        self.0.options.outbox.emit(Event::worker(WorkspaceKept {
-            files: files.iter().map(kept).collect(),
-            left_out: first(left_out).into_iter().map(part).collect(),
-            left_out_count: left_out.len() as u64,
-        }));
-        *last = Some(state);
-        Ok(())
-    }
-
-    async fn due(&self, is_saved: bool) -> Result<Due, Error> {
-        let Options { settings, saver, max_bytes, .. } = &self.0.options;
+        let saver = &self.0.options.saver;
         let unpushed = match saver.origin() {
             Some(origin) => origin.relay.unpushed().await,
             None => None,
         };
+        let (mut due, mut failure) = match self.due(is_saved).await {
+            Ok(due) => (due, None),
+            Err(error) => (None, Some(error)),
+        };
+        if unpushed.is_none() && due.is_none() {
+            return failure.map_or(Ok(()), Err);
+        }
+        let tree = due.as_ref().map(|due| due.content.tree.as_str()).unwrap_or_default();
+        let state = format!("{} {tree}", unpushed.as_deref().unwrap_or_default());
+        if last.as_deref() == Some(&state) {
+            return failure.map_or(Ok(()), Err);
+        }
+        let mut upload = Upload { keeping: self, files: Vec::new(), left_out: Vec::new() };
+        let origin = saver.origin().filter(|_| unpushed.is_some());
+        if let Some(origin) = origin
+            && let Err(error) = upload.add(self.bundle(origin).await).await
+        {
+            // Without the commits, the files are what is left of the work.
+            if due.is_none() {
+                due = self.content(&Part::All, false).await.unwrap_or(None);
+            }
+            failure.get_or_insert(error);
+        }
+        if let Some(Due { keeper, content, .. }) = &due {
+            upload.left_out.clone_from(&content.left_out);
+            if let Err(error) = upload.add(keeper.archive(content).await.map_err(Error::from)).await {
+                failure.get_or_insert(error);
+            }
+        }
+        // Last, because the other files have everything. It is only for reading.
+        let patch = match (&due, origin) {
+            (_, Some(origin)) => self.patch_of_commits(origin).await,
+            (Some(Due { keeper, content, has_patch: true }), None) => {
+                keeper.patch(content).await.map_err(Error::from)
+            }
+            _ => Ok(None),
+        };
+        if let Some(patch) = patch.transpose()
+            && let Err(error) = upload.add(patch).await
+        {
+            tracing::warn!("The patch cannot be kept: {error}");
+        }
+        upload.report();
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        *last = Some(state);
+        Ok(())
+    }
+
+    /// The files that are worth keeping now, besides commits.
+    async fn due(&self, is_saved: bool) -> Result<Option<Due>, Error> {
+        let saver = &self.0.options.saver;
         let repositories = saver.repositories_left_out().await;
         // The patch is what has changed since the directory was empty.
         let (part, has_patch) = match saver.origin() {
             None if saver.is_own_repository().await => (Part::All, true),
             // A directory of a person, which stays where it is.
-            None => return Ok(Due { unpushed, content: None }),
+            None => return Ok(None),
             Some(_) if !is_saved => (Part::All, false),
-            Some(_) if repositories.is_empty() => return Ok(Due { unpushed, content: None }),
-            Some(_) => (Part::Directories(repositories.clone()), false),
+            Some(_) if repositories.is_empty() => return Ok(None),
+            Some(_) => (Part::Directories(repositories), false),
         };
+        self.content(&part, has_patch).await
+    }
+
+    async fn content(&self, part: &Part, has_patch: bool) -> Result<Option<Due>, Error> {
+        let Options { settings, saver, max_bytes, .. } = &self.0.options;
         let keeper = Keeper::open(settings, *max_bytes).await?;
-        let mut content = keeper.content(&part).await?;
-        let not_on_branch = repositories.iter().filter(|_| saver.origin().is_some());
-        content.left_out.splice(
-            0..0,
-            not_on_branch.map(|directory| {
-                let path = String::from_utf8_lossy(directory).into_owned();
-                let reason =
-                    "a repository with a remote of its own: it is not on the branch, only in the archive";
-                LeftOut { path, reason: reason.to_owned() }
-            }),
-        );
+        let mut content = keeper.content(part).await?;
+        let repositories = match saver.origin() {
+            Some(_) => saver.repositories_left_out().await,
+            None => Vec::new(),
+        };
+        let not_on_branch = repositories.iter().map(|directory| {
+            let path = String::from_utf8_lossy(directory).into_owned();
+            let reason =
+                "not on the branch, because it is a repository of its own; its files are in the archive";
+            LeftOut { path, reason: reason.to_owned() }
+        });
+        content.left_out.splice(0..0, not_on_branch);
         let is_empty = keeper.is_empty(&content).await?;
-        Ok(Due { unpushed, content: (!is_empty).then_some((keeper, content, has_patch)) })
+        Ok((!is_empty).then_some(Due { keeper, content, has_patch }))
     }
 
     async fn bundle(&self, origin: &Origin) -> Result<KeptFile, Error> {

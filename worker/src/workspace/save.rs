@@ -173,7 +173,7 @@ impl Saver {
         let git = git.variables(identity.into_iter().flatten());
         let commit = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--file", "-"];
         git.bytes(&commit, self.about.message(occasion).into_bytes(), LOCAL_TIMEOUT).await?;
-        Ok(())
+        Ok(added.map(drop)?)
     }
 
     /// With the permissions of the agent, which chooses what is at this path.

@@ -29,6 +29,8 @@ struct Open<'a> {
     link: &'a PullRequestLink,
     rounds: &'a Rounds,
     repository: Repository,
+    /// The ticket merges the branch: no round starts meanwhile, because two agents would work on it.
+    is_merging: bool,
 }
 
 impl<'a> Open<'a> {
@@ -44,7 +46,11 @@ impl<'a> Open<'a> {
         };
         let repository = deps.code_hosts.repository(deps.base.orchestration, task, ticket.as_ref());
         match repository {
-            Ok(Some(repository)) => Ok(Some(Self { task, branch, link, rounds, repository })),
+            Ok(Some(repository)) => {
+                let merge = ticket.as_ref().and_then(|ticket| ticket.merge.as_ref());
+                let is_merging = merge.is_some_and(|merge| merge.handles(&task.id));
+                Ok(Some(Self { task, branch, link, rounds, repository, is_merging }))
+            }
             Ok(None) => Ok(None),
             Err(failure) => {
                 tracing::warn!(task.id = %task.id, "Could not open the repository of task {}: {failure}", task.id);

@@ -1,7 +1,7 @@
 //! Reads the feedback on the pull request of a task, and starts work on what is new: another attempt on the same branch,
 //! or a message to the agent that works on it now. When a round is complete, posts the replies first.
 
-use super::{Deps, Open, PERMANENT_SECS, postpone, reply};
+use super::{Deps, Open, PERMANENT_SECS, TRANSIENT_SECS, postpone, reply};
 use crate::conflict_retry::ConflictRetry;
 use crate::error::{Error, chain};
 use crate::{messages, tasks};
@@ -106,11 +106,15 @@ async fn wait_for_credential(deps: Deps<'_>, task: &Task, now: Timestamp) -> Res
 
 fn decide(deps: Deps<'_>, open: &Open<'_>, feedback: &Feedback, now: Timestamp) -> Option<Transition> {
     let Open { task, rounds, .. } = open;
+    if open.is_merging {
+        return task.feedback_postponed(TRANSIENT_SECS, now);
+    }
     let orchestration = deps.base.orchestration;
-    match rounds.decide(feedback, orchestration.max_feedback_rounds) {
+    let is_at_work = task.status == Status::Running;
+    match rounds.decide(feedback, orchestration.max_feedback_rounds, is_at_work) {
         Decision::Nothing => task.feedback_read(feedback, now),
         Decision::AskPerson(remarks) => task.feedback_left(feedback, &remarks, now),
-        Decision::Work(remarks) if task.status == Status::Running => {
+        Decision::Work(remarks) if is_at_work => {
             task.feedback_sent(feedback, &remarks, &deps.base.ids.message(), now)
         }
         Decision::Work(remarks) => task.revise_for_feedback(feedback, &remarks, &orchestration.weights, now),

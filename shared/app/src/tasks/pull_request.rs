@@ -104,13 +104,17 @@ pub(crate) async fn propose(
     Ok(Proposed::Opened { link, result: with(result, &state) })
 }
 
-/// Records whose pull request it is, so that a webhook leads to the task.
+/// Records whose pull request it is, so that a webhook leads to the task. A task that resolves conflicts works on the pull
+/// request of another.
 pub(crate) async fn remember(
     store: &Store,
     repository: &Repository,
     task: &Task,
     link: &PullRequestLink,
 ) -> Result<(), store::Error> {
+    if task.task_type == RESOLVE_CONFLICTS {
+        return Ok(());
+    }
     match contract::repository::key(&repository.address) {
         Some(key) => store.put_pull_request(&key, link.number, &task.id).await,
         // A directory of this machine sends no webhooks.

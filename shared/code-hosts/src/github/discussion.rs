@@ -4,7 +4,6 @@
 use super::GitHub;
 use super::branches::unexpected;
 use super::http::{Call, RequestError};
-use super::kind::login;
 use crate::{Author, Comment, Failure, Reason, Reply, Review, Standing, Thread};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -130,12 +129,14 @@ impl GitHub {
         // The account of an author may be deleted.
         let name = found["author"]["login"].as_str().unwrap_or("ghost").to_owned();
         let is_bot = found["author"]["__typename"] == json!("Bot");
+        // GraphQL leaves out the end of an App's login, and a person may have the rest of it.
+        let login = format!("{}{}", name.to_lowercase(), if is_bot { "[bot]" } else { "" });
         // A token is that of a person, who also writes comments.
         let is_own = found["viewerDidAuthor"] == json!(true)
             && (self.http.app_id().is_some() || text.starts_with(MARK));
         let standing = match found["authorAssociation"].as_str()? {
             _ if is_own => Standing::Own,
-            _ if self.bots.contains(&login(&name)) => Standing::ListedBot,
+            _ if self.bots.contains(&login) => Standing::ListedBot,
             _ if is_bot => Standing::Other,
             "OWNER" => Standing::Owner,
             "MEMBER" => Standing::Member,

@@ -48,7 +48,7 @@ const APP_PRIVATE_KEY: Variable = Variable {
 
 const FEEDBACK_BOTS: Variable = Variable {
     name: "GITHUB_FEEDBACK_BOTS",
-    description: "Logins of programs whose reviews and comments go to the agent, separated by commas",
+    description: "Logins of programs whose reviews and comments go to the agent, separated by commas; those of Apps end with [bot]",
     secret: false,
 };
 
@@ -67,14 +67,8 @@ fn open(address: &str, value: &Values<'_>, environment: &Environment) -> Opened 
     let Some(credential) = credential(value)? else { return Ok(None) };
     let http = Http::new(&address, credential, environment);
     let bots = set(value, FEEDBACK_BOTS).unwrap_or_default();
-    let bots = bots.split(',').map(login).filter(|bot| !bot.is_empty()).collect();
+    let bots = bots.split(',').map(|bot| bot.trim().to_lowercase()).filter(|bot| !bot.is_empty()).collect();
     Ok(Some(Arc::new(GitHub { address, http, poll_delay: environment.poll_delay, bots })))
-}
-
-/// A login as it is compared. The REST API and GitHub's pages write `[bot]` after that of an App, GraphQL does not.
-pub(super) fn login(text: &str) -> String {
-    let login = text.trim().to_lowercase();
-    login.strip_suffix("[bot]").unwrap_or(&login).to_owned()
 }
 
 fn catalogue(value: &Values<'_>, environment: &Environment) -> Catalogued {

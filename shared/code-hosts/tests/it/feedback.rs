@@ -117,12 +117,17 @@ async fn listed_programs_are_told_apart() {
     let number = fixture.propose(BRANCH).await.number;
     fixture.variables.insert("GITHUB_FEEDBACK_BOTS", "Linter[bot], other".to_owned());
     fixture.host = fixture.reopened();
-    for bot in ["linter", "unknown"] {
+    for bot in ["linter", "unknown", "other"] {
         fixture.fake().comment(NAME, number, &Author::bot(bot), "It is too long.");
+    }
+    // People who have the name of an App, and a program with an account of its own.
+    for person in ["linter", "other"] {
+        fixture.fake().comment(NAME, number, &Author::new(person, "NONE"), "It is too long.");
     }
     let standings: Vec<_> =
         read(&fixture, number).await.comments.iter().map(|said| said.author.standing).collect();
-    assert_eq!(standings, [Standing::ListedBot, Standing::Other]);
+    let (listed, other) = (Standing::ListedBot, Standing::Other);
+    assert_eq!(standings, [listed, other, other, other, listed]);
 }
 
 fn replies(thread: &str) -> [Reply; 2] {

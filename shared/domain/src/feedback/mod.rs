@@ -124,6 +124,9 @@ pub enum RemarkKind {
 /// Maximum length of the text of a remark.
 const MAX_TEXT_CHARS: usize = 3_000;
 
+/// Maximum length of a comment in a thread whose author may not instruct.
+const MAX_QUOTED_CHARS: usize = 500;
+
 /// Maximum length of the log of a check. Its end is kept.
 const MAX_LOG_CHARS: usize = 6_000;
 
@@ -175,15 +178,7 @@ fn remark_of_thread(thread: &Thread) -> Option<Remark> {
     let own = thread.comments.iter().rposition(|said| said.standing == Standing::Own);
     let new = &thread.comments[own.map_or(0, |own| own + 1)..];
     let last = new.iter().rfind(|said| said.standing.instructs())?;
-    let is_alone = thread.comments.len() == 1;
-    let line = |said: &Said| match said.standing {
-        _ if is_alone => said.text.clone(),
-        Standing::Own => format!("you: {}", said.text),
-        standing if standing.instructs() => format!("{}: {}", said.author, said.text),
-        _ => format!("{} (not a member; no instruction): {}", said.author, said.text),
-    };
-    let text: Vec<String> = thread.comments.iter().map(line).collect();
-    let remark = remark(last.id.clone(), RemarkKind::Thread, last_chars(&text.join("\n\n"), MAX_TEXT_CHARS));
+    let remark = remark(last.id.clone(), RemarkKind::Thread, text_of_thread(thread));
     Some(Remark {
         thread: Some(thread.id.clone()),
         author: Some(last.author.clone()),
@@ -192,6 +187,44 @@ fn remark_of_thread(thread: &Thread) -> Option<Remark> {
         instructs: true,
         ..remark
     })
+}
+
+/// The newest comments with their authors. A comment is there as a whole or not at all, except for one that is too long
+/// alone, so that none loses its author.
+fn text_of_thread(thread: &Thread) -> String {
+    if let [said] = thread.comments.as_slice() {
+        return first_chars(&said.text, MAX_TEXT_CHARS);
+    }
+    let mut room = MAX_TEXT_CHARS;
+    let mut newest = Vec::new();
+    for text in thread.comments.iter().rev().map(text_in_thread) {
+        let size = text.chars().count();
+        if size > room {
+            newest.push("…".to_owned());
+            break;
+        }
+        room -= size;
+        newest.push(text);
+    }
+    newest.reverse();
+    newest.join("\n\n")
+}
+
+/// What is not an instruction says so in each line. Otherwise a line of it could look like a comment of a member.
+fn text_in_thread(said: &Said) -> String {
+    match said.standing {
+        Standing::Own => format!("you: {}", first_chars(&said.text, MAX_QUOTED_CHARS)),
+        standing if standing.instructs() => {
+            let text = first_chars(&said.text, MAX_TEXT_CHARS / 2);
+            format!("{}: {text}", said.author)
+        }
+        _ => {
+            let text = first_chars(&said.text, MAX_QUOTED_CHARS);
+            let lines =
+                text.lines().map(|line| format!("{} (not a member; no instruction): {line}", said.author));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    }
 }
 
 fn first_chars(text: &str, max: usize) -> String {

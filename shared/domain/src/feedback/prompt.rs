@@ -91,6 +91,17 @@ fn points<'a>(text: &mut String, points: impl Iterator<Item = (usize, &'a Remark
     }
 }
 
+/// The space that a remark takes, at most: its text, quoted, below a title.
+pub(super) fn size(remark: &Remark) -> usize {
+    let places = [&remark.author, &remark.path, &remark.check];
+    let title: usize = places.into_iter().flatten().map(|place| place.chars().count()).sum();
+    let quotes = 3 * remark.text.lines().count();
+    remark.text.chars().count() + quotes + title + TITLE_CHARS
+}
+
+/// Space for the fixed words of a title, or for the sentence about a conflict with the names of two branches.
+const TITLE_CHARS: usize = 250;
+
 /// Each line is quoted, so that a text cannot look like the plane's own.
 fn quote(text: &mut String, quoted: &str) {
     for line in quoted.lines() {

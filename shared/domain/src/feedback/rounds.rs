@@ -1,6 +1,6 @@
 //! Which feedback starts a round, and when a pull request is read again.
 
-use super::{Answer, Feedback, Remark, Verdict, answers};
+use super::{Answer, Feedback, Remark, Verdict, answers, prompt};
 use crate::{MessageId, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -19,6 +19,9 @@ const MAX_QUOTED: usize = 5;
 
 /// Maximum length of all texts of a round, with those of its messages. A task has to fit into one item.
 const MAX_ROUND_CHARS: usize = 16_000;
+
+/// Maximum length of the points of a message. The rest of it has to fit into [`crate::message::MAX_CONTENT_CHARS`] too.
+const MAX_MESSAGE_CHARS: usize = 8_500;
 
 /// A pull request that nobody comments on is read less often, and after two weeks not any more: a webhook reports what
 /// happens then. Time since the last change, and the delay, in seconds.
@@ -106,21 +109,25 @@ impl Rounds {
         rounds
     }
 
-    /// What follows from the feedback. The same feedback leads to work once.
-    pub fn decide(&self, feedback: &Feedback, max_rounds: u32) -> Decision {
+    /// What follows from the feedback. The same feedback leads to work once. An agent that is at work gets a message, which
+    /// has less room than the prompt of an attempt; what does not fit is for the next round.
+    pub fn decide(&self, feedback: &Feedback, max_rounds: u32, is_at_work: bool) -> Decision {
         let is_new = |remark: &Remark| !self.handled.contains(&remark.key);
         let (instructing, others): (Vec<_>, Vec<_>) =
             feedback.remarks().into_iter().filter(is_new).partition(|remark| remark.instructs);
         if instructing.is_empty() {
             return Decision::Nothing;
         }
-        let told = self.round.iter().flat_map(|round| &round.remarks);
-        let told: usize = told.map(|remark| remark.text.chars().count()).sum();
+        let told = self.round.iter().flat_map(|round| &round.remarks).chain(&self.left_to_person);
+        let told: usize = told.map(prompt::size).sum();
         let mut room = MAX_ROUND_CHARS.saturating_sub(told);
+        if is_at_work {
+            room = room.min(MAX_MESSAGE_CHARS);
+        }
         let mut remarks = Vec::new();
         let quoted = others.into_iter().take(MAX_QUOTED);
         for remark in instructing.into_iter().take(MAX_REMARKS).chain(quoted) {
-            let size = remark.text.chars().count();
+            let size = prompt::size(&remark);
             if size > room {
                 break;
             }
@@ -143,6 +150,7 @@ impl Rounds {
         // A check that is running again has no remark, and must not start a round when it fails in the same way.
         let is_of_commit = |key: &String| key.contains(&feedback.commit) && !feedback.commit.is_empty();
         self.handled.retain(|key| current.contains(key) || is_of_commit(key));
+        self.left_to_person.retain(|remark| current.contains(&remark.key) || is_of_commit(&remark.key));
         self.read_at = Some(now);
         self.schedule(now);
     }
@@ -152,10 +160,10 @@ impl Rounds {
         !self.left_to_person.is_empty()
     }
 
-    /// These remarks are left to a person.
+    /// These remarks are left to a person too.
     pub(crate) fn leave_to_person(&mut self, remarks: &[Remark], now: Timestamp) {
         self.handle(remarks, now);
-        self.left_to_person = remarks.to_vec();
+        self.left_to_person.extend_from_slice(remarks);
     }
 
     /// An agent is told these remarks, or a person.

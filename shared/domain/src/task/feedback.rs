@@ -8,6 +8,7 @@ use crate::event::payloads::{
 };
 use crate::feedback::{Feedback, Remark, Rounds, Verdict};
 use crate::score::Weights;
+use crate::ticket::RESOLVE_CONFLICTS;
 use crate::{MessageId, Timestamp};
 
 impl Task {
@@ -173,8 +174,12 @@ impl Task {
         }
     }
 
-    /// Feedback on this pull request is read from now on.
+    /// Feedback on this pull request is read from now on. A task that resolves conflicts leaves that to the task whose pull
+    /// request it is.
     pub(super) fn watch(&mut self, pull_request: u64, now: Timestamp) {
+        if self.task_type == RESOLVE_CONFLICTS {
+            return;
+        }
         match &mut self.rounds {
             Some(rounds) if rounds.pull_request == pull_request => rounds.resume(now),
             other => *other = Some(Rounds::new(pull_request, now)),
@@ -243,7 +248,7 @@ mod tests {
     }
 
     fn remarks(task: &Task, feedback: &Feedback) -> Vec<Remark> {
-        match task.rounds.as_ref().unwrap().decide(feedback, MAX_ROUNDS) {
+        match task.rounds.as_ref().unwrap().decide(feedback, MAX_ROUNDS, false) {
             Decision::Work(remarks) | Decision::AskPerson(remarks) => remarks,
             Decision::Nothing => Vec::new(),
         }

@@ -115,6 +115,14 @@ pub enum MergeStep {
     Finish,
 }
 
+impl TicketMerge {
+    /// Whether it still has to merge the branch of this task.
+    pub fn handles(&self, task: &TaskId) -> bool {
+        let is_open = |branch: &BranchMerge| branch.task_id == *task && !branch.state.is_final();
+        self.state == MergeState::Running && self.branches.iter().any(is_open)
+    }
+}
+
 impl BranchMerge {
     pub fn new(task_id: TaskId, branch: String, now: Timestamp) -> Self {
         Self {

@@ -108,7 +108,8 @@ impl Keeper {
         let (root, launcher, limits) = (self.shadow.root.clone(), self.shadow.launcher.clone(), self.limits);
         let choice = tokio::task::spawn_blocking(move || Choice::of(&root, &launcher, names, limits));
         let choice = choice.await.map_err(io::Error::other)?;
-        let add = ["update-index", "-z", "--add", "--replace", "--stdin"];
+        // Processes of the agent may delete a file meanwhile.
+        let add = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
         if !choice.names.is_empty() {
             git.bytes(&add, choice.input(), GIT_TIMEOUT).await?;
         }
