@@ -36,6 +36,7 @@ pub async fn run(report: &mut Report, url: &str, plane: &str) -> anyhow::Result<
     report.step("session entry is stored and read", store_entry(&functions, &worker)).await?;
     report.step("ticket is created, and its task completed", complete_ticket(&functions)).await?;
     report.step("API document is served", get_document(&functions)).await?;
+    report.step("code hosts are asked, and send webhooks", ask_code_hosts(&functions)).await?;
     report.step("invalid tokens are rejected with a problem", reject_tokens(&functions, &worker)).await?;
     report.step("one function of each group was called", async { functions.check_groups() }).await
 }
@@ -44,7 +45,7 @@ pub async fn run(report: &mut Report, url: &str, plane: &str) -> anyhow::Result<
 struct Functions<'a> {
     url: &'a str,
     http: reqwest::Client,
-    /// Groups of the functions that were called successfully.
+    /// Groups of the functions that have answered as expected.
     called: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -59,11 +60,29 @@ impl Functions<'_> {
     ) -> anyhow::Result<Value> {
         let (status, _, answer) = self.send(&method, path, Some(token), body).await?;
         ensure!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        self.record(&method, path)?;
+        Ok(answer)
+    }
+
+    /// Sends a request; fails unless its function answers it with this problem.
+    async fn call_refused(
+        &self,
+        (method, path): (Method, &str),
+        body: Option<Value>,
+        expected: (u16, &str),
+    ) -> anyhow::Result<()> {
+        let (status, _, problem) = self.send(&method, path, Some(OPERATOR), body).await?;
+        ensure!((status, problem["code"].as_str()) == (expected.0, Some(expected.1)), "{status} {problem}");
+        self.record(&method, path)
+    }
+
+    /// The function of this route was called.
+    fn record(&self, method: &Method, path: &str) -> anyhow::Result<()> {
         let route = path.split('?').next().unwrap_or(path);
-        let called = registry::resolve(&method, route);
+        let called = registry::resolve(method, route);
         let called = called.map_err(|error| anyhow::anyhow!("{method} {path} has no function: {error:?}"))?;
         self.called.lock().expect("no step panics").insert(called.function.group());
-        Ok(answer)
+        Ok(())
     }
 
     /// Returns the status, the content type and the body.
@@ -181,6 +200,16 @@ async fn complete_ticket(functions: &Functions<'_>) -> anyhow::Result<()> {
     let status = functions.call(Method::GET, "/api/v1/monitoring/status", OPERATOR, None).await?;
     ensure!(status["active_count"].is_u64(), "{status}");
     Ok(())
+}
+
+/// These functions have no credential of a code host and no secret of webhooks.
+async fn ask_code_hosts(functions: &Functions<'_>) -> anyhow::Result<()> {
+    let list = functions.call(Method::GET, "/api/v1/repositories", OPERATOR, None).await?;
+    ensure!(list["repositories"].as_array().is_some_and(Vec::is_empty), "{list}");
+    let status = (Method::GET, "/api/v1/branch-workflow/status?ticket_id=missing");
+    functions.call_refused(status, None, (404, "not_found")).await?;
+    let webhook = (Method::POST, "/api/v1/webhooks/github");
+    functions.call_refused(webhook, Some(json!({"zen": "hello"})), (401, "unauthorized")).await
 }
 
 async fn reject_tokens(functions: &Functions<'_>, worker: &str) -> anyhow::Result<()> {
