@@ -57,7 +57,7 @@ test('repositories and branches are offered, and a folder is opened by path', as
   await base.click()
   await expect(page.getByRole('option', { name: /main.*default/ })).toBeVisible()
   await base.fill('next')
-  await expect(page.getByRole('option')).toHaveCount(1)
+  await expect(page.getByRole('listbox').getByRole('option')).toHaveCount(1)
   await base.press('ArrowDown')
   await base.press('Enter')
   await expect(base).toHaveValue('release/next')
