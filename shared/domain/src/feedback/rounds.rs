@@ -227,9 +227,10 @@ impl Rounds {
         (self.active_at, self.next_read_at) = (now, Some(now));
     }
 
-    /// It could not be read, or is being answered.
+    /// It could not be read, or is being answered. After two quiet weeks it is not read again.
     pub(crate) fn postpone(&mut self, secs: i64, now: Timestamp) {
-        self.next_read_at = Some(now.plus_secs(secs));
+        let is_over = self.round.is_none() && self.delay(now).is_none();
+        self.next_read_at = (!is_over).then(|| now.plus_secs(secs));
     }
 
     /// The pull request has a further commit.
@@ -247,9 +248,13 @@ impl Rounds {
     }
 
     fn schedule(&mut self, now: Timestamp) {
+        self.next_read_at = self.delay(now).map(|delay| now.plus_secs(delay));
+    }
+
+    /// Until the next read, if nothing happens.
+    fn delay(&self, now: Timestamp) -> Option<i64> {
         let quiet = now.as_secs() - self.active_at.as_secs();
-        let delay = DELAYS.into_iter().find(|(until, _)| quiet < *until);
-        self.next_read_at = delay.map(|(_, delay)| now.plus_secs(delay));
+        DELAYS.into_iter().find(|(until, _)| quiet < *until).map(|(_, delay)| delay)
     }
 }
 

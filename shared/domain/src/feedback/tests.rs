@@ -321,6 +321,20 @@ fn quiet_pull_requests_are_read_less_often_and_then_no_more() {
 }
 
 #[test]
+fn pull_request_that_cannot_be_read_is_given_up_after_two_weeks() {
+    let mut rounds = Rounds::new(1, now());
+    let (week, later) = (now().plus_secs(7 * 24 * 3_600), now().plus_secs(15 * 24 * 3_600));
+    rounds.postpone(3_600, week);
+    assert_eq!(rounds.next_read_at, Some(week.plus_secs(3_600)));
+    rounds.postpone(3_600, later);
+    assert_eq!(rounds.next_read_at, None);
+    // Replies that are not posted yet are tried until they are.
+    rounds.start("c1", &[], week);
+    rounds.postpone(60, later.plus_secs(30 * 24 * 3_600));
+    assert!(rounds.next_read_at.is_some());
+}
+
+#[test]
 fn long_feedback_is_cut() {
     let long = |id: usize| said(&format!("a{id}"), Standing::Member, &"ü".repeat(100_000));
     let feedback = Feedback { comments: (0..200).map(long).collect(), ..feedback() };
