@@ -1,4 +1,4 @@
-//! Repositories in the workspace. Git would commit only the name of their last commit, which nobody else has.
+//! Repositories in the workspace. Git would commit only the name of their last commit, which exists nowhere else.
 
 use super::Settings;
 use super::clone::LOCAL_TIMEOUT;

@@ -119,7 +119,7 @@ async fn neither_hooks_nor_locks_nor_broken_directories_keep_work_back() {
     assert_eq!(fixture.files().await, ["README", "work"]);
 }
 
-/// Git would commit only the name of a commit that nobody else has.
+/// Git would commit only the name of a commit that exists nowhere else.
 #[tokio::test]
 async fn repositories_in_the_workspace_become_files_of_the_branch() {
     let fixture = Fixture::new().await;

@@ -123,12 +123,12 @@ mod tests {
         let machine = tempfile::tempdir().unwrap();
         let home = machine.path().canonicalize().unwrap().join("home");
         for directory in [
-            "work/shop/.git",
-            "work/shop/src/nested/.git",
-            "work/Shop-two/.git",
-            "work/notes",
-            "work/node_modules/x/.git",
-            "work/.hidden/.git",
+            "code/shop/.git",
+            "code/shop/src/nested/.git",
+            "code/Shop-two/.git",
+            "code/notes",
+            "code/node_modules/x/.git",
+            "code/.hidden/.git",
             "bare.git/objects",
             "bare.git/refs",
             "../outside/secret/.git",
@@ -136,7 +136,7 @@ mod tests {
             fs::create_dir_all(home.join(directory)).unwrap();
         }
         fs::write(home.join("bare.git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        symlink(home.join("../outside"), home.join("work/link")).unwrap();
+        symlink(home.join("../outside"), home.join("code/link")).unwrap();
         (machine, home)
     }
 
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn repositories_are_found_by_a_part_of_their_path() {
         let (_machine, home) = machine();
-        assert_eq!(repositories(&home, ""), ["/bare.git", "/work/Shop-two", "/work/shop"]);
-        assert_eq!(repositories(&home, "shop"), ["/work/Shop-two", "/work/shop"]);
+        assert_eq!(repositories(&home, ""), ["/bare.git", "/code/Shop-two", "/code/shop"]);
+        assert_eq!(repositories(&home, "shop"), ["/code/Shop-two", "/code/shop"]);
         assert_eq!(repositories(&home, "secret"), [""; 0]);
     }
 
@@ -165,17 +165,17 @@ mod tests {
         let listed = |names: &[(&str, bool)]| -> Vec<(String, bool)> {
             names.iter().map(|(name, is_repository)| ((*name).to_owned(), *is_repository)).collect()
         };
-        assert_eq!(typed("/w"), listed(&[("/work", false)]));
-        assert_eq!(typed("/work/sh"), listed(&[("/work/Shop-two", true), ("/work/shop", true)]));
-        assert_eq!(typed("/work/.h"), listed(&[("/work/.hidden", true)]));
-        assert_eq!(typed("/work/shop/"), listed(&[("/work/shop", true), ("/work/shop/src", false)]));
+        assert_eq!(typed("/c"), listed(&[("/code", false)]));
+        assert_eq!(typed("/code/sh"), listed(&[("/code/Shop-two", true), ("/code/shop", true)]));
+        assert_eq!(typed("/code/.h"), listed(&[("/code/.hidden", true)]));
+        assert_eq!(typed("/code/shop/"), listed(&[("/code/shop", true), ("/code/shop/src", false)]));
         assert_eq!(names(&home, &home.to_str().unwrap()[..4]), listed(&[("", false)]), "on the way");
     }
 
     #[test]
     fn nothing_outside_of_the_allowed_directories_is_listed() {
         let (_machine, home) = machine();
-        for end in ["/../outside/", "/work/link/", "/work/../../outside/s", "/../../"] {
+        for end in ["/../outside/", "/code/link/", "/code/../../outside/s", "/../../"] {
             assert_eq!(names(&home, &format!("{}{end}", home.display())), [], "{end}");
         }
         assert_eq!(names(&home, "/etc/"), []);

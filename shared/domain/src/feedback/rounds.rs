@@ -23,7 +23,7 @@ const MAX_ROUND_CHARS: usize = 16_000;
 /// Maximum length of the points of a message. The rest of it has to fit into [`crate::message::MAX_CONTENT_CHARS`] too.
 const MAX_MESSAGE_CHARS: usize = 8_500;
 
-/// A pull request that nobody comments on is read less often, and after two weeks not any more: a webhook reports what
+/// A pull request without news is read less often, and after two weeks not any more: a webhook reports what
 /// happens then. Time since the last change, and the delay, in seconds.
 const DELAYS: [(i64, i64); 4] =
     [(15 * 60, 60), (2 * 3_600, 5 * 60), (24 * 3_600, 15 * 60), (14 * 24 * 3_600, 3_600)];

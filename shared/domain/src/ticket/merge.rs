@@ -1,7 +1,8 @@
 //! The merge of all finished branches of a ticket, one after the other: least conflicts first.
 //!
-//! A value is the whole progress, stored with the ticket. [`TicketMerge::next`] says what is to do; whoever does it writes
-//! the result under the condition that the ticket is still the one that was read. So a crash at any point continues.
+//! A value is the whole progress, stored with the ticket. [`TicketMerge::next`] says what is to do; the process that
+//! does it writes the result under the condition that the ticket is still the one that was read. So a crash at any
+//! point continues.
 
 use super::Ticket;
 use crate::message::Sender;

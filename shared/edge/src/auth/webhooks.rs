@@ -21,7 +21,7 @@ pub fn signer(secrets: &[(Option<&OrgId>, &str)], body: &[u8], signature: &str) 
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
         hmac::verify(&key, body, &signature).is_ok()
     };
-    // With an empty secret everybody could sign.
+    // With an empty secret, anyone could sign.
     let mut secrets = secrets.iter().filter(|(_, secret)| !secret.trim().is_empty());
     let (org, _) = secrets.find(|(_, secret)| has_signed(secret.trim()))?;
     Some(Signer { org: org.cloned() })

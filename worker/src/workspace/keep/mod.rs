@@ -40,7 +40,7 @@ const PREFIX: &str = "--prefix=workspace/";
 const MAX_LISTING_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum number of repositories in the workspace whose files are kept.
 const MAX_REPOSITORIES: usize = 50;
-/// A larger patch helps nobody: the archive has the files.
+/// A larger patch is of no use: the archive has the files.
 pub const MAX_PATCH_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Attributes of the workspace change neither what is stored, nor what the archive contains, nor how changes are shown.
